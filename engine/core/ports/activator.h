@@ -1,0 +1,57 @@
+// Port: runs workflow code (J12). The shard sees only this; engine/workflow implements it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/ports.h"
+#include "engine/base/result.h"
+#include "engine/core/decider.h"
+
+namespace sandglass::engine::core {
+
+/// A decided record as workflow code sees it; live (just decided) and rebuilt (read back) alike.
+struct TurnView {
+  TurnInfo info;
+  std::shared_ptr<const EventBatch> events;
+  std::vector<SlotPtr> slots;
+};
+
+struct ActivationRequest {
+  StreamId stream;
+  std::uint64_t head = 0;                     // the decided head, the open record included
+  std::shared_ptr<const StreamState> state;   // decided state at that head
+  /// Without a live coroutine: every turn since the restart point (Activator::restart_point). With one: the turns
+  /// that it has not seen. The last one is the open record.
+  std::vector<TurnView> turns;
+  bool rebuild = false;
+};
+
+struct ActivationAnswer {
+  StreamId stream;
+  std::uint64_t head = 0;  // of the request: the command's expected head
+  /// The workflow's output as a command of the stream's decider, or why there is none. Null: nothing to add.
+  base::Result<CommandPtr> command = CommandPtr{};
+};
+
+/// Thread rule: one thread calls; implementations may use others behind it.
+class Activator {
+ public:
+  virtual ~Activator() = default;
+
+  /// True if a live coroutine for this stream is at exactly `head`: then a request needs only newer turns.
+  virtual bool is_live_at(const StreamId& stream, std::uint64_t head) const = 0;
+  /// The sequence of the first record that a rebuild needs (the last checkpoint's, else 1).
+  virtual std::uint64_t restart_point(const StreamState& state) const = 0;
+
+  virtual void submit(ActivationRequest request) = 0;
+  /// Appends answers that have become ready. In simulation the code runs inside this call.
+  virtual void poll(std::vector<ActivationAnswer>& answers) = 0;
+  /// Forgets the live coroutine, if there is one. A pending request of the stream is answered or dropped.
+  virtual void evict(const StreamId& stream) = 0;
+  /// Forgets all of them, pending requests included: the shard has lost its ownership (J6).
+  virtual void evict_all() = 0;
+};
+
+}  // namespace sandglass::engine::core
