@@ -10,8 +10,8 @@ namespace sandglass::engine::base {
 
 }  // namespace sandglass::engine::base
 
-#define SG_CHECK(condition, detail)                                                        \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
-      ::sandglass::engine::base::check_failed(__FILE__, __LINE__, #condition, (detail));   \
+#define SG_CHECK(condition, detail)                                                      \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
+      ::sandglass::engine::base::check_failed(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)

@@ -12,7 +12,8 @@ enum class Code : std::uint16_t {
 #undef SG_CODE
 };
 
-/// The code's identifier, as written in codes.def; "code_<n>" is never returned: unknown numbers give "unknown".
+/// The code's identifier, as written in codes.def; "code_<n>" is never returned: unknown numbers give
+/// "unknown".
 std::string_view name_of(Code code);
 
 /// One short sentence fragment that says what happened.

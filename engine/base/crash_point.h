@@ -1,5 +1,5 @@
-// Named places where a test can end the process as SIGKILL would: SANDGLASS_CRASH_AT=name[:n] kills at the n-th
-// passage (default 1). Compiled to nothing unless the build has SANDGLASS_CRASH_POINTS (test builds).
+// Named places where a test can end the process as SIGKILL would: SANDGLASS_CRASH_AT=name[:n] kills at the
+// n-th passage (default 1). Compiled to nothing unless the build has SANDGLASS_CRASH_POINTS (test builds).
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@ void pass_crash_point(std::string_view name);
 }  // namespace sandglass::engine::base
 
 #ifdef SANDGLASS_CRASH_POINTS
-#define SG_CRASH_POINT(name)                                                                            \
-  do {                                                                                                  \
+#define SG_CRASH_POINT(name)                                                                             \
+  do {                                                                                                   \
     [[gnu::section("sg_crash_points"), gnu::used]] static const char* const sg_crash_point_entry = name; \
-    ::sandglass::engine::base::pass_crash_point(sg_crash_point_entry);                                  \
+    ::sandglass::engine::base::pass_crash_point(sg_crash_point_entry);                                   \
   } while (false)
 #else
 #define SG_CRASH_POINT(name) \

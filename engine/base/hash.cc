@@ -70,16 +70,18 @@ Hash256 sha256(std::string_view data) {
 Hash256 hmac_sha256(std::string_view key, std::string_view data) {
   Hash256 hash;
   unsigned int size = 0;
-  const auto* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                          reinterpret_cast<const unsigned char*>(data.data()), data.size(),
-                          hash.bytes.data(), &size);
+  const auto* done =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(data.data()), data.size(), hash.bytes.data(), &size);
   SG_CHECK(done != nullptr && size == hash.bytes.size(), "HMAC-SHA-256");
   return hash;
 }
 
 struct Sha256::Impl {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
-  Impl() { SG_CHECK(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1, "SHA-256"); }
+  Impl() {
+    SG_CHECK(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1, "SHA-256");
+  }
   ~Impl() { EVP_MD_CTX_free(context); }
 };
 

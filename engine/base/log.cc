@@ -36,7 +36,8 @@ LogLevel level_from_environment() {
 
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("sandglass", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made =
+        std::make_shared<spdlog::logger>("sandglass", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
     made->set_level(level_of(level_from_environment()));
     made->flush_on(spdlog::level::debug);

@@ -13,12 +13,15 @@ namespace sandglass::engine::base {
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 
 struct LogField {
-  LogField(std::string_view field_name, std::string_view field_value) : name(field_name), value(field_value) {}
+  LogField(std::string_view field_name, std::string_view field_value)
+      : name(field_name), value(field_value) {}
   LogField(std::string_view field_name, const char* field_value) : name(field_name), value(field_value) {}
-  LogField(std::string_view field_name, bool field_value) : name(field_name), value(field_value ? "true" : "false") {}
+  LogField(std::string_view field_name, bool field_value)
+      : name(field_name), value(field_value ? "true" : "false") {}
   template <class T>
     requires std::is_integral_v<T>
-  LogField(std::string_view field_name, T field_value) : name(field_name), value(std::to_string(field_value)) {}
+  LogField(std::string_view field_name, T field_value)
+      : name(field_name), value(std::to_string(field_value)) {}
 
   std::string_view name;
   std::string value;

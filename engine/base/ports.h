@@ -1,4 +1,5 @@
-// Ports to the machine: time, randomness, threads. Real adapters are in system_ports.h; tests bring their own.
+// Ports to the machine: time, randomness, threads. Real adapters are in system_ports.h; tests bring their
+// own.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,8 @@ class SystemRandom final : public Random {
   void fill(std::span<std::uint8_t> out) override;
 };
 
-/// A fixed number of threads that take closures first in, first out. The destructor finishes what was accepted.
+/// A fixed number of threads that take closures first in, first out. The destructor finishes what was
+/// accepted.
 class ThreadPool final : public TaskRunner {
  public:
   explicit ThreadPool(unsigned threads);

@@ -39,7 +39,8 @@ struct Range {
 };
 
 /// Characters that can hide or reorder what a person reads: controls, format and direction characters, odd
-/// spaces and fillers, variation selectors, tags, private use, specials (Unicode 15, categories Cc Cf Zs Zl Zp Co).
+/// spaces and fillers, variation selectors, tags, private use, specials (Unicode 15, categories Cc Cf Zs Zl
+/// Zp Co).
 constexpr std::array kHidden = {
     Range{0x00, 0x1F},       Range{0x7F, 0xA0},       Range{0xAD, 0xAD},       Range{0x034F, 0x034F},
     Range{0x061C, 0x061C},   Range{0x0600, 0x0605},   Range{0x06DD, 0x06DD},   Range{0x070F, 0x070F},
@@ -104,7 +105,8 @@ std::string escape_for_terminal(std::string_view text, bool keep_newlines) {
 }
 
 std::string quote_for_terminal(std::string_view text) {
-  if (!text.empty() && text.find_first_of(" \"\\=") == std::string_view::npos) return escape_for_terminal(text);
+  if (!text.empty() && text.find_first_of(" \"\\=") == std::string_view::npos)
+    return escape_for_terminal(text);
   std::string out = "\"";
   for (const char c : escape_for_terminal(text)) {
     if (c == '"') out += '\\';

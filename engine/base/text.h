@@ -7,8 +7,8 @@
 namespace sandglass::engine::base {
 
 /// Escapes everything that is not plainly printable: control and format characters, separators other than the
-/// plain space, direction marks, private and unassigned characters, invalid UTF-8. Newlines become "\n" unless
-/// `keep_newlines`. The result is printable UTF-8; an escape is visible as \xNN or \u{N}.
+/// plain space, direction marks, private and unassigned characters, invalid UTF-8. Newlines become "\n"
+/// unless `keep_newlines`. The result is printable UTF-8; an escape is visible as \xNN or \u{N}.
 std::string escape_for_terminal(std::string_view text, bool keep_newlines = false);
 
 /// As escape_for_terminal, put in double quotes where it is empty or has a space, quote or backslash.

@@ -1,5 +1,5 @@
-// Actions: what a decision asks the world to do once it is durable. All of them are asynchronous activity calls
-// with a token; the answer comes back as ActionFinished to the stream that asked. Replay drops them.
+// Actions: what a decision asks the world to do once it is durable. All of them are asynchronous activity
+// calls with a token; the answer comes back as ActionFinished to the stream that asked. Replay drops them.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,13 @@ struct Action {
   std::string name;  // registered activity ("exec", "sandbox.create") or tool
   std::string path;  // identity inside the stream: lexical step path, sandbox id, …
   Token token;
-  std::string key;   // stable over attempts and replays (hex of J17's key for operations; else stream text + path)
+  std::string
+      key;  // stable over attempts and replays (hex of J17's key for operations; else stream text + path)
   PayloadRef input;
-  SlotPtr input_slot;                     // set when the bytes are at hand; else they are read from `input`
-  std::int64_t start_to_close_ms = 0;     // 0: no limit
-  std::int64_t not_before_ms = 0;         // wall time; 0: at once
-  std::int64_t permit_ms = 0;             // effects: may start only this long after the intent was submitted
+  SlotPtr input_slot;                  // set when the bytes are at hand; else they are read from `input`
+  std::int64_t start_to_close_ms = 0;  // 0: no limit
+  std::int64_t not_before_ms = 0;      // wall time; 0: at once
+  std::int64_t permit_ms = 0;          // effects: may start only this long after the intent was submitted
 };
 
 enum class Outcome : std::uint8_t {

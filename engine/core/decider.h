@@ -10,9 +10,10 @@
 //     static bool in_flight(const State&);   // pending() would give something, or a message must be answered
 //   };
 //
-// decide() may refuse (an Error; then nothing that it wrote counts) and never does I/O. evolve() cannot fail and
-// never reads payload slots. Both are functions of their arguments alone: no clock, randomness, threads, logging,
-// unordered iteration. What must happen at a time is a timer in the state, started through the TurnWriter.
+// decide() may refuse (an Error; then nothing that it wrote counts) and never does I/O. evolve() cannot fail
+// and never reads payload slots. Both are functions of their arguments alone: no clock, randomness, threads,
+// logging, unordered iteration. What must happen at a time is a timer in the state, started through the
+// TurnWriter.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ struct TimerChange {
 /// What a decision may know besides state and command.
 struct DecideInput {
   StreamId stream;
-  std::uint64_t seq = 0;      // of the record being made
-  std::int64_t now_ms = 0;    // wall time; recorded as the record's time
+  std::uint64_t seq = 0;    // of the record being made
+  std::int64_t now_ms = 0;  // wall time; recorded as the record's time
   OwnerEpoch epoch = 0;
 };
 
@@ -99,9 +100,9 @@ struct Turn {
   std::vector<Message> messages;
   std::vector<TimerChange> timers_started;
   std::vector<TimerChange> timers_ended;
-  std::vector<Action> actions;      // not stored
-  std::optional<Payload> reply;     // stored as a slot; given to the caller and to whoever repeats the request
-  bool activate = false;            // the stream's workflow code is to see the new events
+  std::vector<Action> actions;   // not stored
+  std::optional<Payload> reply;  // stored as a slot; given to the caller and to whoever repeats the request
+  bool activate = false;         // the stream's workflow code is to see the new events
 };
 
 /// The typed face of a Turn that a decider writes to.
@@ -124,7 +125,8 @@ class TurnWriter {
             .digest = payload.digest};
   }
 
-  void send(StreamId target, std::string correlation, MessageBody body, Payload payload = {}, bool closing = false) {
+  void send(StreamId target, std::string correlation, MessageBody body, Payload payload = {},
+            bool closing = false) {
     turn_.messages.push_back({.source = input_.stream,
                               .target = target,
                               .source_seq = input_.seq,
@@ -135,8 +137,12 @@ class TurnWriter {
                               .payload = std::move(payload)});
   }
 
-  void start_timer(std::string key, std::int64_t due_ms) { turn_.timers_started.push_back({std::move(key), due_ms}); }
-  void end_timer(std::string key, std::int64_t due_ms) { turn_.timers_ended.push_back({std::move(key), due_ms}); }
+  void start_timer(std::string key, std::int64_t due_ms) {
+    turn_.timers_started.push_back({std::move(key), due_ms});
+  }
+  void end_timer(std::string key, std::int64_t due_ms) {
+    turn_.timers_ended.push_back({std::move(key), due_ms});
+  }
   void act(Action action) { turn_.actions.push_back(std::move(action)); }
   void reply(Payload payload) { turn_.reply = std::move(payload); }
   void activate() { turn_.activate = true; }

@@ -1,5 +1,5 @@
-// Payloads: user content. They travel beside events in slots; evolve() never reads them (J3). An event holds a
-// PayloadRef, which says where the bytes are stored and what they hash to.
+// Payloads: user content. They travel beside events in slots; evolve() never reads them (J3). An event holds
+// a PayloadRef, which says where the bytes are stored and what they hash to.
 #pragma once
 
 #include <compare>
@@ -28,14 +28,15 @@ struct Slot {
 };
 using SlotPtr = std::shared_ptr<const Slot>;
 
-/// HMAC-SHA-256 under a run key (J23): for headers, keys, approvals, replay comparison. Not guessable after the
-/// tenant's key is gone.
+/// HMAC-SHA-256 under a run key (J23): for headers, keys, approvals, replay comparison. Not guessable after
+/// the tenant's key is gone.
 struct ContentDigest {
   base::Hash256 hash;
   friend auto operator<=>(const ContentDigest&, const ContentDigest&) = default;
 };
 
-/// Plain SHA-256 of bytes that leave the system (artifact, diff). Stands only in payload slots and requests (J23).
+/// Plain SHA-256 of bytes that leave the system (artifact, diff). Stands only in payload slots and requests
+/// (J23).
 struct PublicDigest {
   base::Hash256 hash;
   friend auto operator<=>(const PublicDigest&, const PublicDigest&) = default;
@@ -60,7 +61,8 @@ struct PayloadRef {
   friend auto operator<=>(const PayloadRef&, const PayloadRef&) = default;
 };
 
-/// The key under which one run's ContentDigests are made: HMAC(tenant key, history root). Held in memory only.
+/// The key under which one run's ContentDigests are made: HMAC(tenant key, history root). Held in memory
+/// only.
 class DigestKey {
  public:
   DigestKey() = default;
@@ -82,6 +84,8 @@ class DigestKey {
   base::Hash256 key_;
 };
 
-inline PublicDigest public_digest(std::string_view bytes) { return {base::sha256(bytes)}; }
+inline PublicDigest public_digest(std::string_view bytes) {
+  return {base::sha256(bytes)};
+}
 
 }  // namespace sandglass::engine::core

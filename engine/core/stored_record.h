@@ -1,4 +1,5 @@
-// A record as it lies in a journal: exact bytes, never re-encoded. What the bytes mean is engine/codec's matter.
+// A record as it lies in a journal: exact bytes, never re-encoded. What the bytes mean is engine/codec's
+// matter.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ using OwnerEpoch = std::uint64_t;
 /// Position in a partition's order; the first record has 1.
 using Sequence = std::uint64_t;
 
-/// Leaf = SHA-256(format ‖ header bytes ‖ SHA-256 of each slot's stored bytes) (J22). The header holds the leaf of
-/// the stream's previous record, so that leaves chain a stream by themselves.
+/// Leaf = SHA-256(format ‖ header bytes ‖ SHA-256 of each slot's stored bytes) (J22). The header holds the
+/// leaf of the stream's previous record, so that leaves chain a stream by themselves.
 struct StoredRecord {
   std::uint32_t format = kRecordFormat;
   StreamId stream;

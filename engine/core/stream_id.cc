@@ -8,7 +8,7 @@
 namespace sandglass::engine::core {
 namespace {
 
-constexpr std::array kKinds = {StreamKind::run,      StreamKind::admission, StreamKind::pool,
+constexpr std::array kKinds = {StreamKind::run,       StreamKind::admission, StreamKind::pool,
                                StreamKind::approvals, StreamKind::schedule,  StreamKind::identity,
                                StreamKind::partition, StreamKind::test};
 

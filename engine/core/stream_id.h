@@ -18,9 +18,9 @@ enum class StreamKind : std::uint8_t {
   pool = 3,
   approvals = 4,
   schedule = 5,
-  identity = 6,    // tokens and who they stand for
-  partition = 7,   // the shard's own stream: acknowledged outbox messages
-  test = 250,      // deciders that tests bring
+  identity = 6,   // tokens and who they stand for
+  partition = 7,  // the shard's own stream: acknowledged outbox messages
+  test = 250,     // deciders that tests bring
 };
 
 /// Buckets are fixed for ever (J11): one is the unit that is copied, ingested or dropped.

@@ -7,8 +7,8 @@
 
 namespace sandglass::engine::core {
 
-/// Which attempt of which owner. A completion counts only if it carries the token of the attempt that is current.
-/// Ordered: a later token is greater.
+/// Which attempt of which owner. A completion counts only if it carries the token of the attempt that is
+/// current. Ordered: a later token is greater.
 struct Token {
   std::uint64_t epoch = 0;    // owner epoch of the shard
   std::uint32_t attempt = 0;  // from 1
@@ -19,11 +19,11 @@ struct Token {
 
 /// How a failed attempt is repeated. Exponential backoff, capped; jitter is deterministic in (key, attempt).
 struct RetryPolicy {
-  std::uint32_t max_attempts = 1;       // 0: no limit
+  std::uint32_t max_attempts = 1;  // 0: no limit
   std::int64_t initial_interval_ms = 1000;
   std::int64_t max_interval_ms = 60'000;
-  double backoff = 2.0;                 // ≥ 1
-  double jitter = 0.1;                  // 0..1: the delay is shortened by up to this share
+  double backoff = 2.0;  // ≥ 1
+  double jitter = 0.1;   // 0..1: the delay is shortened by up to this share
 
   friend bool operator==(const RetryPolicy&, const RetryPolicy&) = default;
 };

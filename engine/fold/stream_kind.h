@@ -1,5 +1,5 @@
-// A stream kind, type-erased: decider, codec and view of one StreamKind. Shards, recovery, debugger, auditor and
-// simulator all fold through these (DESIGN §1).
+// A stream kind, type-erased: decider, codec and view of one StreamKind. Shards, recovery, debugger, auditor
+// and simulator all fold through these (DESIGN §1).
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace sandglass::engine::fold {
 
-/// One event as it stands in a record header: type and version are seen by the framework, which refuses what is
-/// newer than it knows (J4); `body` is the kind's own protobuf message.
+/// One event as it stands in a record header: type and version are seen by the framework, which refuses what
+/// is newer than it knows (J4); `body` is the kind's own protobuf message.
 struct EncodedEvent {
   std::uint32_t type = 0;
   std::uint32_t version = 1;
@@ -51,13 +51,15 @@ class AnyKind {
 
   virtual std::size_t event_count(const core::EventBatch& events) const = 0;
   virtual std::vector<EncodedEvent> encode(const core::EventBatch& events) const = 0;
-  virtual base::Result<std::shared_ptr<core::EventBatch>> decode(const std::vector<EncodedEvent>& events) const = 0;
+  virtual base::Result<std::shared_ptr<core::EventBatch>> decode(
+      const std::vector<EncodedEvent>& events) const = 0;
   virtual std::string encode_state(const core::StreamState& state) const = 0;
   virtual base::Result<std::shared_ptr<core::StreamState>> decode_state(std::string_view bytes) const = 0;
 
-  /// Rows of the kind's own tables (visibility …) for one record; functions of states before and after it alone.
-  virtual void project(const core::StreamState& before, const core::StreamState& after, const core::StreamId& stream,
-                       ViewChanges& changes) const = 0;
+  /// Rows of the kind's own tables (visibility …) for one record; functions of states before and after it
+  /// alone.
+  virtual void project(const core::StreamState& before, const core::StreamState& after,
+                       const core::StreamId& stream, ViewChanges& changes) const = 0;
 };
 
 /// Makes an AnyKind from a decider (core/decider.h) and a codec:
@@ -77,16 +79,19 @@ class Kind final : public AnyKind {
 
   core::StreamKind kind() const override { return kKind; }
   bool activates() const override { return kActivates; }
-  std::shared_ptr<core::StreamState> initial() const override { return std::make_shared<core::StateOf<State>>(); }
+  std::shared_ptr<core::StreamState> initial() const override {
+    return std::make_shared<core::StateOf<State>>();
+  }
   std::shared_ptr<core::StreamState> copy(const core::StreamState& state) const override {
     auto made = std::make_shared<core::StateOf<State>>();
     made->value = value(state);
     return made;
   }
-  base::Status decide(const core::StreamState& state, const core::AnyCommand& command, const core::DecideInput& input,
-                      core::Turn& turn) const override {
+  base::Status decide(const core::StreamState& state, const core::AnyCommand& command,
+                      const core::DecideInput& input, core::Turn& turn) const override {
     core::TurnWriter<Event> writer(turn, input);
-    return Decider::decide(value(state), static_cast<const core::CommandOf<Command>&>(command).value, input, writer);
+    return Decider::decide(value(state), static_cast<const core::CommandOf<Command>&>(command).value, input,
+                           writer);
   }
   void evolve(core::StreamState& state, const core::EventBatch& events, std::size_t from,
               const core::TurnInfo& info) const override {
@@ -101,8 +106,12 @@ class Kind final : public AnyKind {
   }
   bool in_flight(const core::StreamState& state) const override { return Decider::in_flight(value(state)); }
 
-  core::CommandPtr command_from(core::ActionFinished finished) const override { return make(std::move(finished)); }
-  core::CommandPtr command_from(core::MessageReceived message) const override { return make(std::move(message)); }
+  core::CommandPtr command_from(core::ActionFinished finished) const override {
+    return make(std::move(finished));
+  }
+  core::CommandPtr command_from(core::MessageReceived message) const override {
+    return make(std::move(message));
+  }
   core::CommandPtr command_from(core::TimerFired timer) const override { return make(std::move(timer)); }
 
   std::size_t event_count(const core::EventBatch& events) const override { return items(events).size(); }
@@ -111,7 +120,8 @@ class Kind final : public AnyKind {
     for (const Event& event : items(events)) encoded.push_back(Codec::encode(event));
     return encoded;
   }
-  base::Result<std::shared_ptr<core::EventBatch>> decode(const std::vector<EncodedEvent>& events) const override {
+  base::Result<std::shared_ptr<core::EventBatch>> decode(
+      const std::vector<EncodedEvent>& events) const override {
     auto batch = std::make_shared<core::Events<Event>>();
     for (const EncodedEvent& encoded : events) {
       auto event = Codec::decode(encoded);
@@ -120,7 +130,9 @@ class Kind final : public AnyKind {
     }
     return batch;
   }
-  std::string encode_state(const core::StreamState& state) const override { return Codec::encode_state(value(state)); }
+  std::string encode_state(const core::StreamState& state) const override {
+    return Codec::encode_state(value(state));
+  }
   base::Result<std::shared_ptr<core::StreamState>> decode_state(std::string_view bytes) const override {
     auto state = Codec::decode_state(bytes);
     if (!state) return std::unexpected(state.error());
@@ -140,8 +152,8 @@ class Kind final : public AnyKind {
   static const std::vector<Event>& items(const core::EventBatch& events) {
     return static_cast<const core::Events<Event>&>(events).items;
   }
-  /// A decider that has no use for such a command refuses it at compile time by not listing it; it is then dropped
-  /// with a null command, which the shard treats as "no decision".
+  /// A decider that has no use for such a command refuses it at compile time by not listing it; it is then
+  /// dropped with a null command, which the shard treats as "no decision".
   template <class From>
   static core::CommandPtr make(From from) {
     if constexpr (requires { Command{std::move(from)}; }) {
@@ -161,7 +173,9 @@ struct NoView {
 /// The kinds that a process knows. Filled by the composition root before anything runs, read-only afterwards.
 class Registry {
  public:
-  void add(std::shared_ptr<const AnyKind> kind) { kinds_[static_cast<std::size_t>(kind->kind())] = std::move(kind); }
+  void add(std::shared_ptr<const AnyKind> kind) {
+    kinds_[static_cast<std::size_t>(kind->kind())] = std::move(kind);
+  }
   /// Null for an unknown kind.
   const AnyKind* find(core::StreamKind kind) const { return kinds_[static_cast<std::size_t>(kind)].get(); }
 

@@ -1,4 +1,5 @@
-// Port: the journal. Records go in with the view changes that they cause; what is durable is told later, in order.
+// Port: the journal. Records go in with the view changes that they cause; what is durable is told later, in
+// order.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ enum class Completion : std::uint8_t {
 
 struct Batch {
   core::PartitionId partition = 0;
-  std::vector<core::OrderedRecord> records;     // consecutive sequences
-  std::vector<view::ViewChange> view_changes;   // derived from these records alone
+  std::vector<core::OrderedRecord> records;    // consecutive sequences
+  std::vector<view::ViewChange> view_changes;  // derived from these records alone
 };
 
 using Ticket = std::uint64_t;
@@ -48,8 +49,8 @@ struct JournalCounters {
   std::uint64_t bytes = 0;
 };
 
-/// Thread rule: one thread calls; adapters may write on threads of their own. Tickets of one partition complete in
-/// order. After a completion other than durable nothing of that partition is accepted (J6).
+/// Thread rule: one thread calls; adapters may write on threads of their own. Tickets of one partition
+/// complete in order. After a completion other than durable nothing of that partition is accepted (J6).
 class Journal {
  public:
   virtual ~Journal() = default;

@@ -15,7 +15,8 @@ class Reader {
   virtual base::Result<std::uint16_t> partitions() const = 0;
   virtual base::Result<std::string> journal_id() const = 0;
   /// Up to `limit` records of the partition from `from` on, in sequence order. Empty: the end.
-  virtual base::Result<std::vector<core::OrderedRecord>> read_order(core::PartitionId partition, core::Sequence from,
+  virtual base::Result<std::vector<core::OrderedRecord>> read_order(core::PartitionId partition,
+                                                                    core::Sequence from,
                                                                     std::size_t limit) const = 0;
   /// Up to `limit` records of one stream from `from_seq` on.
   virtual base::Result<std::vector<core::StoredRecord>> read_stream(const core::StreamId& stream,

@@ -1,5 +1,5 @@
-// Port: the view, a set of key-value tables derived from records (keys.h has the keys). Written only together with
-// records, through the journal; read here by tickets, so that a shard never blocks (J31).
+// Port: the view, a set of key-value tables derived from records (keys.h has the keys). Written only together
+// with records, through the journal; read here by tickets, so that a shard never blocks (J31).
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Row {
   std::string value;
 };
 
-/// Rows with first ≤ key < last, in key order, at most `limit` rows and about `max_bytes`; `more` tells whether it
-/// was cut there.
+/// Rows with first ≤ key < last, in key order, at most `limit` rows and about `max_bytes`; `more` tells
+/// whether it was cut there.
 struct ScanRequest {
   std::string first;
   std::string last;
@@ -43,7 +43,8 @@ struct ReadAnswer {
   base::Result<ScanResult> result;
 };
 
-/// Sees what is durable. Thread rule: one thread calls submit and poll; adapters may read on threads of their own.
+/// Sees what is durable. Thread rule: one thread calls submit and poll; adapters may read on threads of their
+/// own.
 class View {
  public:
   virtual ~View() = default;

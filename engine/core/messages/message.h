@@ -1,5 +1,5 @@
-// What stream kinds say to each other. Delivered at least once and applied once (J18); encoded by engine/codec.
-// Clear fields only: user content travels as the message's one payload.
+// What stream kinds say to each other. Delivered at least once and applied once (J18); encoded by
+// engine/codec. Clear fields only: user content travels as the message's one payload.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ struct LeaseGranted {
   friend bool operator==(const LeaseGranted&, const LeaseGranted&) = default;
 };
 
-/// admission or pool → run: no sandbox. `code` says why (queue_timeout, quota_exceeded, limit_unenforceable, …).
+/// admission or pool → run: no sandbox. `code` says why (queue_timeout, quota_exceeded, limit_unenforceable,
+/// …).
 struct LeaseRefused {
   base::Code code = base::Code::internal;
   std::string message;
@@ -94,8 +95,8 @@ struct ReservationFreed {
   friend bool operator==(const ReservationFreed&, const ReservationFreed&) = default;
 };
 
-/// run → approvals: a person must decide. The payload is JSON that shows tool, target, arguments, level, parts with
-/// their public digests. `arguments` is what the decision is bound to.
+/// run → approvals: a person must decide. The payload is JSON that shows tool, target, arguments, level,
+/// parts with their public digests. `arguments` is what the decision is bound to.
 struct ApprovalRequested {
   std::string tenant;
   std::string tool;
@@ -111,28 +112,28 @@ struct ApprovalWithdrawn {
   friend bool operator==(const ApprovalWithdrawn&, const ApprovalWithdrawn&) = default;
 };
 
-/// approvals → run. `code`: ok = approved, approval_denied, approval_expired. The payload holds who, when and why.
+/// approvals → run. `code`: ok = approved, approval_denied, approval_expired. The payload holds who, when and
+/// why.
 struct ApprovalDecided {
   base::Code code = base::Code::ok;
   ContentDigest arguments;
   friend bool operator==(const ApprovalDecided&, const ApprovalDecided&) = default;
 };
 
-using MessageBody =
-    std::variant<LeaseRequested, LeaseCancelled, LeaseReserved, LeaseGranted, LeaseRefused, LeaseQueued, LeaseExpiring,
-                 LeaseKept, LeaseReturned, LeaseEnded, ReservationFreed, ApprovalRequested, ApprovalWithdrawn,
-                 ApprovalDecided>;
+using MessageBody = std::variant<LeaseRequested, LeaseCancelled, LeaseReserved, LeaseGranted, LeaseRefused,
+                                 LeaseQueued, LeaseExpiring, LeaseKept, LeaseReturned, LeaseEnded,
+                                 ReservationFreed, ApprovalRequested, ApprovalWithdrawn, ApprovalDecided>;
 
 /// A message on its way. (source, target) pairs are in order of (source_seq, index).
 struct Message {
   StreamId source;
   StreamId target;
   std::uint64_t source_seq = 0;
-  std::uint32_t index = 0;     // place among the messages of the record
-  std::string correlation;     // the asker's own name for the exchange, returned in every answer
-  bool closing = false;        // the last that this source will ever send to this target
+  std::uint32_t index = 0;  // place among the messages of the record
+  std::string correlation;  // the asker's own name for the exchange, returned in every answer
+  bool closing = false;     // the last that this source will ever send to this target
   MessageBody body;
-  Payload payload;             // optional
+  Payload payload;  // optional
 };
 
 /// A message as a command of its target.

@@ -20,10 +20,10 @@ struct TurnView {
 
 struct ActivationRequest {
   StreamId stream;
-  std::uint64_t head = 0;                     // the decided head, the open record included
-  std::shared_ptr<const StreamState> state;   // decided state at that head
-  /// Without a live coroutine: every turn since the restart point (Activator::restart_point). With one: the turns
-  /// that it has not seen. The last one is the open record.
+  std::uint64_t head = 0;                    // the decided head, the open record included
+  std::shared_ptr<const StreamState> state;  // decided state at that head
+  /// Without a live coroutine: every turn since the restart point (Activator::restart_point). With one: the
+  /// turns that it has not seen. The last one is the open record.
   std::vector<TurnView> turns;
   bool rebuild = false;
 };

@@ -39,8 +39,8 @@ struct ActivityResult {
 
 using ActivityDone = std::move_only_function<void(ActivityResult)>;
 
-/// Thread rule: start and cancel are called from one thread and must not block (an activity that needs to block
-/// takes a TaskRunner); `done` may be called from any thread, once; later calls are ignored.
+/// Thread rule: start and cancel are called from one thread and must not block (an activity that needs to
+/// block takes a TaskRunner); `done` may be called from any thread, once; later calls are ignored.
 class Activity {
  public:
   virtual ~Activity() = default;
@@ -51,7 +51,9 @@ class Activity {
 /// Filled by the composition root before anything runs, read-only afterwards.
 class ActivityRegistry {
  public:
-  void add(std::string name, std::shared_ptr<Activity> activity) { activities_[std::move(name)] = std::move(activity); }
+  void add(std::string name, std::shared_ptr<Activity> activity) {
+    activities_[std::move(name)] = std::move(activity);
+  }
   /// Null for an unknown name.
   Activity* find(const std::string& name) const {
     const auto found = activities_.find(name);

@@ -41,8 +41,8 @@ class EffectExecutor {
   virtual ~EffectExecutor() = default;
   virtual void submit(EffectIntent intent) = 0;
   virtual void poll(std::vector<EffectResult>& results) = 0;
-  /// Milliseconds (monotonic, of the caller's clock) since which this executor is the only one that can be at work;
-  /// changes when the process behind it is replaced. "Not done" is believed only counted from here.
+  /// Milliseconds (monotonic, of the caller's clock) since which this executor is the only one that can be at
+  /// work; changes when the process behind it is replaced. "Not done" is believed only counted from here.
   virtual std::int64_t alone_since_ms() const = 0;
 };
 

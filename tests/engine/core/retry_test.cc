@@ -11,7 +11,8 @@ namespace {
 // FR-56: no overflow, no zero delay from one, no negative delay, for any attempt.
 TEST(Retry, DelayStaysWithinItsBoundsForEveryAttempt) {
   for (const double backoff : {1.0, 1.0001, 2.0, 1e9, std::numeric_limits<double>::infinity()}) {
-    const RetryPolicy policy{.initial_interval_ms = 100, .max_interval_ms = 60'000, .backoff = backoff, .jitter = 0.5};
+    const RetryPolicy policy{
+        .initial_interval_ms = 100, .max_interval_ms = 60'000, .backoff = backoff, .jitter = 0.5};
     for (std::uint64_t attempt = 0; attempt <= 10'000; ++attempt) {
       const auto delay = retry_delay_ms(policy, static_cast<std::uint32_t>(attempt), attempt * 7919);
       ASSERT_GE(delay, 50) << attempt << " " << backoff;
