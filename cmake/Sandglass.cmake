@@ -17,6 +17,30 @@ function(sandglass_settings target scope)
   endif()
 endfunction()
 
+# Every header must compile alone. One with a .cc of its name is that file's first include (tests/tidy checks it); for
+# the others a file that includes nothing else is compiled here.
+function(sandglass_header_checks path name)
+  if(NOT SANDGLASS_TESTS OR SANDGLASS_SANITIZED)
+    return()
+  endif()
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${path}/*.h
+       ${CMAKE_SOURCE_DIR}/${path}/ports/*.h ${CMAKE_SOURCE_DIR}/${path}/messages/*.h)
+  set(checks)
+  foreach(header ${headers})
+    string(REGEX REPLACE "\\.h$" ".cc" source ${header})
+    if(NOT EXISTS ${CMAKE_SOURCE_DIR}/${source})
+      set(check ${CMAKE_BINARY_DIR}/header_checks/${source})
+      file(CONFIGURE OUTPUT ${check} CONTENT "#include \"${header}\"\n")
+      list(APPEND checks ${check})
+    endif()
+  endforeach()
+  if(checks)
+    add_library(headers_${name} OBJECT ${checks})
+    sandglass_settings(headers_${name} PRIVATE)
+    target_link_libraries(headers_${name} PRIVATE ${name})
+  endif()
+endfunction()
+
 # sandglass_library(folder DEPS targets…): a static library of folder/*.cc, or header-only if there are none.
 # Files named *_main.cc belong to programs.
 function(sandglass_library path)
@@ -33,6 +57,7 @@ function(sandglass_library path)
     sandglass_settings(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${ARG_DEPS})
   endif()
+  sandglass_header_checks(${path} ${name})
   set_property(GLOBAL APPEND PROPERTY SANDGLASS_LIBRARIES ${name})
   set_property(GLOBAL PROPERTY SANDGLASS_PATH_${name} ${path})
 endfunction()
