@@ -3,7 +3,8 @@
 //
 // What the program sandglass-init finds when it starts as pid 1 of a jail:
 //   fd 0-2  /dev/null
-//   fd 3    control: one end of a connected SOCK_STREAM pair; the other end is Launched::control
+//   fd 3    control: one end of a connected SOCK_SEQPACKET pair; the other end is Launched::control. Packets,
+//           not a stream: a host that dies inside a message must leave no half of it to its successor
 //   fd 4    barrier: one end of a connected SOCK_SEQPACKET pair; the other end is Launched::barrier
 //   all others closed; empty environment but SANDGLASS_INIT_MODE=root|rootless; cwd /work; no_new_privs and
 //   the seccomp filter are set; it may only be killed from outside. It must call prctl(PR_SET_DUMPABLE, 0) at
@@ -40,7 +41,7 @@ inline constexpr int kBarrierFd = 4;
 
 struct Launched {
   std::string id;
-  engine::base::UniqueFd control;     // stream to init
+  engine::base::UniqueFd control;     // SOCK_SEQPACKET to init
   engine::base::UniqueFd barrier;     // SOCK_SEQPACKET with SO_PASSCRED set
   engine::base::UniqueFd listener;    // listening TCP socket 127.0.0.1:3128 inside; invalid without network
   engine::base::UniqueFd pidfd;       // readable when pid 1 has ended
