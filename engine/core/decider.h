@@ -3,17 +3,21 @@
 //   struct SomeDecider {
 //     using State = …;                       // a value; copyable; default = before the first event
 //     using Event = std::variant<…>;
-//     using Command = std::variant<…, ActionFinished, MessageReceived, TimerFired>;   // those it has use for
+//     using Command = std::variant<…, ActionFinished, MessageReceived, TimerFired, ActivationFailed>;
+//                                            // of the last four those that it has use for
 //     static base::Status decide(const State&, const Command&, const DecideInput&, TurnWriter<Event>&);
 //     static void evolve(State&, const Event&, const TurnInfo&);
 //     static void pending(const State&, const DecideInput&, std::vector<Action>&);
 //     static bool in_flight(const State&);   // pending() would give something, or a message must be answered
+//     static std::vector<Command> split(const Command&);   // optional: an activation's output, one command
+//     each (J2)
 //   };
 //
 // decide() may refuse (an Error; then nothing that it wrote counts) and never does I/O. evolve() cannot fail
 // and never reads payload slots. Both are functions of their arguments alone: no clock, randomness, threads,
 // logging, unordered iteration. What must happen at a time is a timer in the state, started through the
-// TurnWriter.
+// TurnWriter. A timer that fires is ended by the framework, also if decide() refuses it; a refused message
+// counts as consumed.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +41,13 @@ namespace sandglass::engine::core {
 struct TimerFired {
   std::string key;
   std::int64_t due_ms = 0;
+};
+
+/// Workflow code gave no answer to what the decider has recorded: it broke its determinism, blocked, or its
+/// output was refused or cannot be stored. The decider parks the stream as stuck, with this as the reason
+/// (E5).
+struct ActivationFailed {
+  base::Error error;
 };
 
 struct TimerChange {
@@ -95,6 +106,10 @@ CommandPtr make_command(Command command) {
 
 /// One record in the making: everything that a decision, and the activation that it caused, contributes.
 struct Turn {
+  /// Slots and messages that the record has from an earlier decision of the same turn: numbering goes on
+  /// there.
+  std::uint32_t first_slot = 0;
+  std::uint32_t first_message = 0;
   std::shared_ptr<EventBatch> events;
   std::vector<SlotPtr> slots;
   std::vector<Message> messages;
@@ -120,27 +135,31 @@ class TurnWriter {
     if (!payload) return {};
     turn_.slots.push_back(payload.slot);
     return {.seq = input_.seq,
-            .slot = static_cast<std::uint32_t>(turn_.slots.size() - 1),
+            .slot = turn_.first_slot + static_cast<std::uint32_t>(turn_.slots.size() - 1),
             .size = static_cast<std::uint32_t>(payload.slot->bytes.size()),
             .digest = payload.digest};
   }
 
   void send(StreamId target, std::string correlation, MessageBody body, Payload payload = {},
             bool closing = false) {
-    turn_.messages.push_back({.source = input_.stream,
-                              .target = target,
-                              .source_seq = input_.seq,
-                              .index = static_cast<std::uint32_t>(turn_.messages.size()),
-                              .correlation = std::move(correlation),
-                              .closing = closing,
-                              .body = std::move(body),
-                              .payload = std::move(payload)});
+    turn_.messages.push_back(
+        {.source = input_.stream,
+         .target = target,
+         .source_seq = input_.seq,
+         .index = turn_.first_message + static_cast<std::uint32_t>(turn_.messages.size()),
+         .correlation = std::move(correlation),
+         .closing = closing,
+         .body = std::move(body),
+         .payload = std::move(payload)});
   }
 
   void start_timer(std::string key, std::int64_t due_ms) {
     turn_.timers_started.push_back({std::move(key), due_ms});
   }
+  /// In a record, ends come before starts: what this turn itself has started is taken back.
   void end_timer(std::string key, std::int64_t due_ms) {
+    std::erase_if(turn_.timers_started,
+                  [&](const TimerChange& started) { return started.key == key && started.due_ms == due_ms; });
     turn_.timers_ended.push_back({std::move(key), due_ms});
   }
   void act(Action action) { turn_.actions.push_back(std::move(action)); }

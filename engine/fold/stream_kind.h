@@ -2,10 +2,12 @@
 // and simulator all fold through these (DESIGN §1).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,10 @@ class AnyKind {
   virtual core::CommandPtr command_from(core::ActionFinished finished) const = 0;
   virtual core::CommandPtr command_from(core::MessageReceived message) const = 0;
   virtual core::CommandPtr command_from(core::TimerFired timer) const = 0;
+  virtual core::CommandPtr command_from(core::ActivationFailed failed) const = 0;
+  /// The parts of an activation's output, to be decided one after another into as many records as they need
+  /// (J2). Empty: it cannot be cut.
+  virtual std::vector<core::CommandPtr> split(const core::AnyCommand& command) const = 0;
 
   virtual std::size_t event_count(const core::EventBatch& events) const = 0;
   virtual std::vector<EncodedEvent> encode(const core::EventBatch& events) const = 0;
@@ -56,10 +62,19 @@ class AnyKind {
   virtual std::string encode_state(const core::StreamState& state) const = 0;
   virtual base::Result<std::shared_ptr<core::StreamState>> decode_state(std::string_view bytes) const = 0;
 
+  /// Whether these events can change rows of the kind's own tables: if not, project() is not called for their
+  /// record and no copy of the state before it is kept (J9).
+  virtual bool projects(const core::EventBatch& events) const = 0;
   /// Rows of the kind's own tables (visibility …) for one record; functions of states before and after it
   /// alone.
   virtual void project(const core::StreamState& before, const core::StreamState& after,
                        const core::StreamId& stream, ViewChanges& changes) const = 0;
+};
+
+/// A view without tables of its own.
+struct NoView {
+  template <class State>
+  static void project(const State&, const State&, const core::StreamId&, ViewChanges&) {}
 };
 
 /// Makes an AnyKind from a decider (core/decider.h) and a codec:
@@ -69,7 +84,10 @@ class AnyKind {
 ///     static std::string encode_state(const State&);
 ///     static base::Result<State> decode_state(std::string_view);
 ///   };
-/// and a view: struct SomeView { static void project(before, after, stream, ViewChanges&); };
+/// and a view: struct SomeView {
+///     static void project(before, after, stream, ViewChanges&);
+///     static bool projects(const Event&);   // optional: false for events that never change its rows
+///   };
 template <core::StreamKind kKind, bool kActivates, class Decider, class Codec, class ViewOf>
 class Kind final : public AnyKind {
  public:
@@ -113,6 +131,18 @@ class Kind final : public AnyKind {
     return make(std::move(message));
   }
   core::CommandPtr command_from(core::TimerFired timer) const override { return make(std::move(timer)); }
+  core::CommandPtr command_from(core::ActivationFailed failed) const override {
+    return make(std::move(failed));
+  }
+  std::vector<core::CommandPtr> split(const core::AnyCommand& command) const override {
+    std::vector<core::CommandPtr> parts;
+    if constexpr (requires(const Command& whole) { Decider::split(whole); }) {
+      for (Command& part : Decider::split(static_cast<const core::CommandOf<Command>&>(command).value)) {
+        parts.push_back(core::make_command<Command>(std::move(part)));
+      }
+    }
+    return parts;
+  }
 
   std::size_t event_count(const core::EventBatch& events) const override { return items(events).size(); }
   std::vector<EncodedEvent> encode(const core::EventBatch& events) const override {
@@ -140,6 +170,15 @@ class Kind final : public AnyKind {
     made->value = std::move(*state);
     return made;
   }
+  bool projects(const core::EventBatch& events) const override {
+    if constexpr (std::is_same_v<ViewOf, NoView>) {
+      return false;
+    } else if constexpr (requires(const Event& event) { ViewOf::projects(event); }) {
+      return std::ranges::any_of(items(events), [](const Event& event) { return ViewOf::projects(event); });
+    } else {
+      return true;
+    }
+  }
   void project(const core::StreamState& before, const core::StreamState& after, const core::StreamId& stream,
                ViewChanges& changes) const override {
     ViewOf::project(value(before), value(after), stream, changes);
@@ -162,12 +201,6 @@ class Kind final : public AnyKind {
       return nullptr;
     }
   }
-};
-
-/// A view without tables of its own.
-struct NoView {
-  template <class State>
-  static void project(const State&, const State&, const core::StreamId&, ViewChanges&) {}
 };
 
 /// The kinds that a process knows. Filled by the composition root before anything runs, read-only afterwards.

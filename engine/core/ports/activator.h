@@ -23,7 +23,9 @@ struct ActivationRequest {
   std::uint64_t head = 0;                    // the decided head, the open record included
   std::shared_ptr<const StreamState> state;  // decided state at that head
   /// Without a live coroutine: every turn since the restart point (Activator::restart_point). With one: the
-  /// turns that it has not seen. The last one is the open record.
+  /// turns that it has not seen; its own output counts as seen. The last one is the open record. A record
+  /// that was decided in two parts (a command, then the output that it caused) may stand here as two turns
+  /// with the same `info`.
   std::vector<TurnView> turns;
   bool rebuild = false;
 };
@@ -35,7 +37,8 @@ struct ActivationAnswer {
   base::Result<CommandPtr> command = CommandPtr{};
 };
 
-/// Thread rule: one thread calls; implementations may use others behind it.
+/// Thread rule: one thread calls; implementations may use others behind it, and let go of the request's state
+/// before they hand out its answer (the shard then changes it in place).
 class Activator {
  public:
   virtual ~Activator() = default;
