@@ -1,0 +1,248 @@
+#include "engine/server/config.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "engine/base/text.h"
+#include "engine/server/yaml_reader.h"
+
+namespace sandglass::engine::server {
+
+namespace {
+
+using base::Code;
+
+constexpr std::size_t kMaxFileBytes = 1 << 20;
+
+struct Address {
+  bool v6 = false;
+  std::array<std::uint8_t, 16> bytes{};
+};
+
+std::optional<Address> parse_address(const std::string& text) {
+  Address address;
+  if (inet_pton(AF_INET, text.c_str(), address.bytes.data()) == 1) return address;
+  address.v6 = true;
+  if (inet_pton(AF_INET6, text.c_str(), address.bytes.data()) == 1) return address;
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> parse_decimal(std::string_view text, std::uint32_t most) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value > most)
+    return std::nullopt;
+  return value;
+}
+
+/// What is wrong with a CIDR range, or nothing.
+std::string range_problem(const std::string& text) {
+  const auto slash = text.find('/');
+  const auto address = parse_address(text.substr(0, slash));
+  if (!address) return "'" + text + "' is not an address range; write for example 127.0.0.1/32";
+  if (slash == std::string::npos)
+    return "'" + text + "' lacks the prefix length; one address is written " + text + "/32";
+  const std::uint32_t bits = address->v6 ? 128 : 32;
+  const auto length = parse_decimal(std::string_view(text).substr(slash + 1), bits);
+  if (!length) return "'" + text + "' needs a prefix length from 0 to " + std::to_string(bits);
+  for (std::uint32_t bit = *length; bit < bits; ++bit) {
+    if ((address->bytes[bit / 8] >> (7 - bit % 8)) & 1) {
+      return "'" + text + "' has bits set behind its prefix; the range must begin at its first address";
+    }
+  }
+  return {};
+}
+
+/// "address:port" or "[v6]:port" with an address, not a name; `port_optional` for resolvers.
+std::string endpoint_problem(const std::string& text, bool port_optional) {
+  if (port_optional && parse_address(text)) return {};
+  const auto colon = text.rfind(':');
+  if (colon != std::string::npos) {
+    std::string host = text.substr(0, colon);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    const auto port = parse_decimal(std::string_view(text).substr(colon + 1), 65535);
+    if (parse_address(host) && port) return {};
+  }
+  return "'" + text + "' is not an address and port; write for example 127.0.0.1:7233";
+}
+
+bool is_host_name(const std::string& text) {
+  if (text.empty() || text.size() > 253 || text.front() == '.' || text.front() == '-') return false;
+  if (parse_address(text)) return true;
+  return std::ranges::all_of(
+      text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-'; });
+}
+
+void read_internal(const YAML::Node& node, YamlProblems& problems, Config& config) {
+  InternalTarget target;
+  target.where = problems.where(node);
+  const std::string path = "network.internal[]";
+  read_mapping(node, path, problems,
+               {{"host", read_text(path + ".host", problems, target.host)},
+                {"ports", read_list(path + ".ports", problems,
+                                    [&](const YAML::Node& item) {
+                                      std::uint16_t port = 0;
+                                      read_number(path + ".ports", problems, port, 1)(item);
+                                      target.ports.push_back(port);
+                                    })},
+                {"ranges", read_list(path + ".ranges", problems, [&](const YAML::Node& item) {
+                   std::string range;
+                   read_text(path + ".ranges", problems, range)(item);
+                   if (const auto problem = range_problem(range); !problem.empty())
+                     problems.add(item, problem);
+                   target.ranges.push_back(range);
+                 })}});
+  if (!is_host_name(target.host)) {
+    problems.add(node, "'network.internal[].host' must be a host name in lower case or an address");
+  }
+  if (target.ports.empty()) problems.add(node, "'network.internal[].ports' must name at least one port");
+  if (target.ranges.empty())
+    problems.add(node, "'network.internal[].ranges' must name at least one address range");
+  config.internal.push_back(std::move(target));
+}
+
+YamlHandler mapping(const std::string& path, YamlProblems& problems, YamlKeys keys) {
+  return [=, &problems, keys = std::move(keys)](const YAML::Node& node) {
+    read_mapping(node, path, problems, keys);
+  };
+}
+
+void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
+  Limits& limits = config.limits;
+  const auto number = [&](const std::string& path, auto& out, std::uint64_t least, std::uint64_t most) {
+    return read_number(path, problems, out, least, most);
+  };
+  const auto endpoint = [&](const std::string& path, std::string& out, bool port_optional) -> YamlHandler {
+    return [&problems, &out, path, port_optional](const YAML::Node& node) {
+      read_text(path, problems, out)(node);
+      if (const auto problem = endpoint_problem(out, port_optional); !problem.empty())
+        problems.add(node, problem);
+    };
+  };
+  read_mapping(
+      root, "", problems,
+      {{"listen", mapping("listen", problems, {{"tcp", endpoint("listen.tcp", config.listen_tcp, false)}})},
+       {"limits",
+        mapping("limits", problems,
+                {{"sandboxes", number("limits.sandboxes", limits.sandboxes, 1, 10'000)},
+                 {"sandboxes_per_user",
+                  number("limits.sandboxes_per_user", limits.sandboxes_per_user, 1, 10'000)},
+                 {"calls_in_flight", number("limits.calls_in_flight", limits.calls_in_flight, 1, 100'000)},
+                 {"follows", number("limits.follows", limits.follows, 1, 100'000)},
+                 {"request_bytes", number("limits.request_bytes", limits.request_bytes, 65'536, 64 << 20)},
+                 {"upload_bytes", number("limits.upload_bytes", limits.upload_bytes, 1, 1ULL << 40)},
+                 {"upload_files", number("limits.upload_files", limits.upload_files, 1, 10'000'000)}})},
+       {"network", mapping("network", problems,
+                           {{"internal", read_list("network.internal", problems,
+                                                   [&](const YAML::Node& item) {
+                                                     read_internal(item, problems, config);
+                                                   })},
+                            {"resolvers", read_list("network.resolvers", problems,
+                                                    [&](const YAML::Node& item) {
+                                                      std::string resolver;
+                                                      endpoint("network.resolvers", resolver, true)(item);
+                                                      config.resolvers.push_back(resolver);
+                                                    })}})},
+       {"engine",
+        mapping("engine", problems,
+                {{"partitions", number("engine.partitions", config.engine.partitions, 1, 64)},
+                 {"activation_wait_ms",
+                  number("engine.activation_wait_ms", config.engine.activation_wait_ms, 0, 1000)},
+                 {"task_threads", number("engine.task_threads", config.engine.task_threads, 1, 256)},
+                 {"sync", read_bool("engine.sync", problems, config.engine.sync)}})},
+       {"effects",
+        mapping(
+            "effects", problems,
+            {{"max_in_flight", number("effects.max_in_flight", config.effects.max_in_flight, 1, 4096)},
+             {"max_per_target", number("effects.max_per_target", config.effects.max_per_target, 1, 4096)}})},
+       {"sandbox", mapping("sandbox", problems,
+                           {{"provider", read_text("sandbox.provider", problems, config.sandbox.provider)},
+                            {"disk_floor_mib", number("sandbox.disk_floor_mib", config.sandbox.disk_floor_mib,
+                                                      0, 1ULL << 30)}})},
+       {"processes", mapping("processes", problems,
+                             {{"first_uid", number("processes.first_uid", config.processes.first_uid, 0,
+                                                   0xFFFFFF00ULL)}})}});
+}
+
+/// Puts "a.b=c" into the tree, so that it is read and checked as if it stood in the file.
+base::Status apply_setting(YAML::Node root, const std::string& setting) {
+  const auto equals = setting.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return base::fail(Code::usage,
+                      "'" + setting + "' is not a setting; write key=value, for example limits.sandboxes=5");
+  }
+  std::istringstream keys(setting.substr(0, equals));
+  std::string key;
+  std::vector<std::string> path;
+  while (std::getline(keys, key, '.')) path.push_back(key);
+  YAML::Node node(root);
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) {
+    YAML::Node next = node[path[i]];
+    if (!next.IsMap()) next = YAML::Node(YAML::NodeType::Map);
+    node[path[i]] = next;
+    node.reset(next);
+  }
+  node[path.back()] = YAML::Load(setting.substr(equals + 1));
+  return {};
+}
+
+}  // namespace
+
+base::Result<Config> parse_config(std::string_view text, const std::string& name,
+                                  const std::vector<std::string>& settings) {
+  Config config;
+  YamlProblems problems(name);
+  try {
+    YAML::Node root = YAML::Load(std::string(text));
+    if (!root.IsDefined() || root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
+    if (root.IsMap()) {
+      for (const auto& setting : settings) {
+        if (auto applied = apply_setting(root, setting); !applied) return std::unexpected(applied.error());
+      }
+    }
+    read_top(root, problems, config);
+  } catch (const YAML::Exception& e) {
+    return base::fail(Code::config_invalid, name + ":" + std::to_string(e.mark.line + 1) +
+                                                ": not valid YAML: " + base::escape_for_terminal(e.msg));
+  }
+  if (problems.any()) return base::fail(Code::config_invalid, base::escape_for_terminal(problems.first()));
+  return config;
+}
+
+base::Result<Config> load_config(const std::string& path, bool must_exist,
+                                 const std::vector<std::string>& settings) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const int reason = errno;
+    if (reason == ENOENT && !must_exist) return parse_config("", path, settings);
+    return base::fail(Code::file_unreadable,
+                      "the configuration file " + path + " cannot be read: " + std::strerror(reason));
+  }
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad())
+    return base::fail(Code::file_unreadable, "reading the configuration file " + path + " failed");
+  if (text.size() > kMaxFileBytes) return base::fail(Code::config_invalid, path + ": larger than 1 MiB");
+  return parse_config(text, path, settings);
+}
+
+std::vector<std::string> split_settings(std::string_view text) {
+  std::vector<std::string> settings;
+  while (!text.empty()) {
+    const auto end = text.find(';');
+    if (end != 0) settings.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return settings;
+}
+
+}  // namespace sandglass::engine::server

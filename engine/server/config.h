@@ -1,0 +1,79 @@
+// The one configuration file, `sandglass.yaml` in the data folder or --config. Read strictly: an unknown key,
+// a wrong type or a bad address is named with file and line. Values set by --set or $SANDGLASS_SET win over
+// the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+
+namespace sandglass::engine::server {
+
+/// A host inside an address range that is otherwise refused; only the server's configuration may name one
+/// (N3, V14).
+struct InternalTarget {
+  std::string host;
+  std::vector<std::uint16_t> ports;
+  std::vector<std::string> ranges;  // CIDR, "127.0.0.1/32"
+  std::string where;                // "sandglass.yaml:12", for messages
+};
+
+struct Limits {
+  std::uint32_t sandboxes = 10;           // at once, all tenants
+  std::uint32_t sandboxes_per_user = 2;   // at once
+  std::uint32_t calls_in_flight = 256;    // API calls being answered
+  std::uint32_t follows = 128;            // open follow streams
+  std::uint64_t request_bytes = 1 << 20;  // one API message
+  std::uint64_t upload_bytes = 1ULL << 30;
+  std::uint64_t upload_files = 100'000;
+};
+
+struct EngineSettings {
+  std::uint16_t partitions = 8;
+  std::uint32_t activation_wait_ms = 1;
+  std::uint32_t task_threads = 4;
+  bool sync = true;  // false only for tests that never lose power: nothing is durable then
+};
+
+struct EffectSettings {
+  std::uint32_t max_in_flight = 64;
+  std::uint32_t max_per_target = 8;
+};
+
+struct SandboxSettings {
+  std::string provider;                 // empty: the strongest that works here
+  std::uint64_t disk_floor_mib = 1024;  // free space that disk reservations leave alone (V11)
+};
+
+/// Uids and gids that children get when the supervisor runs as root (V2).
+struct ProcessSettings {
+  std::uint32_t first_uid = 0;  // 0: all children keep the caller's uid
+};
+
+struct Config {
+  std::string listen_tcp;  // "127.0.0.1:7233"; empty: the Unix socket in the data folder only
+  Limits limits;
+  std::vector<InternalTarget> internal;
+  std::vector<std::string> resolvers;  // "address" or "address:port"; empty: the host's resolv.conf (V16)
+  EngineSettings engine;
+  EffectSettings effects;
+  SandboxSettings sandbox;
+  ProcessSettings processes;
+};
+
+/// Parses text; `name` stands for the file in messages. Errors: config_invalid, "name:line: what; what to
+/// do".
+base::Result<Config> parse_config(std::string_view text, const std::string& name,
+                                  const std::vector<std::string>& settings = {});
+
+/// Reads the file. A missing file gives the defaults unless `must_exist` (file_unreadable).
+base::Result<Config> load_config(const std::string& path, bool must_exist,
+                                 const std::vector<std::string>& settings = {});
+
+/// "a.b=c;d=e" → {"a.b=c", "d=e"}: the form of $SANDGLASS_SET.
+std::vector<std::string> split_settings(std::string_view text);
+
+}  // namespace sandglass::engine::server

@@ -1,0 +1,97 @@
+#include "engine/server/config.h"
+
+#include <gtest/gtest.h>
+
+namespace sandglass::engine::server {
+namespace {
+
+std::string problem(std::string_view text) {
+  auto parsed = parse_config(text, "f.yaml");
+  if (parsed) return "";
+  EXPECT_EQ(parsed.error().code, base::Code::config_invalid);
+  return parsed.error().message;
+}
+
+TEST(Config, AnEmptyFileGivesTheDefaults) {
+  const auto config = parse_config("", "f.yaml");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->limits.sandboxes, 10U);
+  EXPECT_TRUE(config->listen_tcp.empty());
+}
+
+TEST(Config, EveryPartIsRead) {
+  const auto config = parse_config(R"(
+listen: {tcp: "127.0.0.1:7233"}
+limits: {sandboxes: 3, sandboxes_per_user: 1}
+network:
+  internal:
+    - host: receiver.test
+      ports: [8080, 8081]
+      ranges: [127.0.0.1/32, "::1/128"]
+  resolvers: [9.9.9.9, "[2620:fe::fe]:53"]
+engine: {partitions: 2}
+)",
+                                   "f.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->listen_tcp, "127.0.0.1:7233");
+  ASSERT_EQ(config->internal.size(), 1U);
+  EXPECT_EQ(config->internal[0].host, "receiver.test");
+  EXPECT_EQ(config->internal[0].ports, (std::vector<std::uint16_t>{8080, 8081}));
+  EXPECT_EQ(config->internal[0].where, "f.yaml:6");
+  EXPECT_EQ(config->engine.partitions, 2);
+}
+
+// I5: what is wrong is named with file, line and what to do.
+TEST(Config, AnUnknownKeyIsNamedWithItsLineAndTheKnownOnes) {
+  EXPECT_EQ(problem("limits:\n  sandboxes: 3\n  sandbxes: 4\n").substr(0, 44),
+            "f.yaml:3: unknown key 'limits.sandbxes'; kno");
+  EXPECT_TRUE(problem("nettwork: {}").starts_with("f.yaml:1: unknown key 'nettwork'"));
+}
+
+TEST(Config, AWrongTypeOrADoubleKeyIsAnError) {
+  EXPECT_TRUE(problem("limits:\n  sandboxes: many\n")
+                  .starts_with("f.yaml:2: 'limits.sandboxes' must be a whole number"));
+  EXPECT_TRUE(problem("limits:\n  sandboxes: -1\n").starts_with("f.yaml:2:"));
+  EXPECT_TRUE(problem("limits:\n  sandboxes: 0\n").starts_with("f.yaml:2:"));
+  EXPECT_TRUE(problem("limits: [1]").starts_with("f.yaml:1: 'limits' must be a mapping"));
+  EXPECT_TRUE(problem("engine:\n  sync: yes\n").starts_with("f.yaml:2: 'engine.sync' must be true or false"));
+  EXPECT_TRUE(problem("engine: {}\nengine: {}\n").starts_with("f.yaml:2: 'engine' is there twice"));
+  EXPECT_TRUE(problem("a: [").starts_with("f.yaml:"));
+  EXPECT_TRUE(problem("- 1").starts_with("f.yaml:1: the file must be a mapping"));
+}
+
+TEST(Config, BadAddressesAreNamed) {
+  const auto internal = [](const std::string& range) {
+    return problem("network:\n  internal:\n    - host: h\n      ports: [1]\n      ranges: [\"" + range +
+                   "\"]\n");
+  };
+  EXPECT_EQ(internal("127.0.0.1/32"), "");
+  EXPECT_TRUE(internal("localhost").starts_with("f.yaml:5: 'localhost' is not an address range"));
+  EXPECT_TRUE(internal("127.0.0.1").starts_with("f.yaml:5: '127.0.0.1' lacks the prefix length"));
+  EXPECT_TRUE(internal("10.0.0.1/8").starts_with("f.yaml:5: '10.0.0.1/8' has bits set"));
+  EXPECT_TRUE(internal("10.0.0.0/33").starts_with("f.yaml:5:"));
+  EXPECT_TRUE(internal("0x7f.1/32").starts_with("f.yaml:5:"));
+  EXPECT_TRUE(problem("network:\n  internal:\n    - host: h\n").starts_with("f.yaml:3:"));
+  EXPECT_TRUE(problem("listen: {tcp: \"localhost:1\"}").starts_with("f.yaml:1:"));
+  EXPECT_TRUE(problem("listen: {tcp: \"127.0.0.1:70000\"}").starts_with("f.yaml:1:"));
+}
+
+TEST(Config, SettingsWinOverTheFileAndAreCheckedAlike) {
+  const auto config =
+      parse_config("limits: {sandboxes: 3}", "f.yaml", {"limits.sandboxes=7", "listen.tcp=127.0.0.1:1"});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->limits.sandboxes, 7U);
+  EXPECT_EQ(config->listen_tcp, "127.0.0.1:1");
+  EXPECT_FALSE(parse_config("", "f.yaml", {"limits.sandbxes=7"}));
+  EXPECT_EQ(parse_config("", "f.yaml", {"nonsense"}).error().code, base::Code::usage);
+  EXPECT_EQ(split_settings("a=1;;b.c=2"), (std::vector<std::string>{"a=1", "b.c=2"}));
+}
+
+TEST(Config, AMissingFileIsOnlyAnErrorWhenItWasNamed) {
+  EXPECT_TRUE(load_config("/nonexistent/sandglass.yaml", false));
+  EXPECT_EQ(load_config("/nonexistent/sandglass.yaml", true).error().code, base::Code::file_unreadable);
+  EXPECT_EQ(load_config("/", true).error().code, base::Code::file_unreadable);
+}
+
+}  // namespace
+}  // namespace sandglass::engine::server

@@ -1,0 +1,82 @@
+#include "engine/server/data_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/base/system_ports.h"
+
+namespace sandglass::engine::server {
+namespace {
+
+class DataFolderTest : public testing::Test {
+ protected:
+  DataFolderTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "sandglass-folder-XXXXXX").string();
+    root_ = mkdtemp(pattern.data());
+  }
+  ~DataFolderTest() override { std::filesystem::remove_all(root_); }
+
+  std::string root_;
+  base::SystemRandom random_;
+};
+
+TEST_F(DataFolderTest, ANewFolderIsPrivateAndHasItsKey) {
+  const auto folder = DataFolder::open(root_ + "/deep/data", random_);
+  ASSERT_TRUE(folder) << folder.error().message;
+  struct stat info{};
+  ASSERT_EQ(stat(folder->path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+  ASSERT_EQ(stat(folder->file("keys/tenant").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  EXPECT_EQ(folder->tenant_key().value().size(), 32U);
+  EXPECT_EQ(folder->id().size(), 16U);
+}
+
+TEST_F(DataFolderTest, OpeningAgainKeepsKeyAndId) {
+  const auto first = DataFolder::open(root_ + "/d", random_).value();
+  const auto second = DataFolder::open(root_ + "/d", random_).value();
+  EXPECT_EQ(first.id(), second.id());
+  EXPECT_EQ(first.tenant_key().value(), second.tenant_key().value());
+  EXPECT_EQ(DataFolder::open_read_only(root_ + "/d").value().id(), first.id());
+}
+
+// E16: another version is refused and nothing is changed.
+TEST_F(DataFolderTest, AFolderOfAnotherVersionIsRefused) {
+  std::filesystem::create_directory(root_ + "/d");
+  std::ofstream(root_ + "/d/format") << "sandglass-data 999\n";
+  const auto opened = DataFolder::open(root_ + "/d", random_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, base::Code::folder_version);
+  EXPECT_NE(opened.error().message.find("has format 999"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/d/keys"));
+  EXPECT_EQ(DataFolder::open_read_only(root_ + "/d").error().code, base::Code::folder_version);
+}
+
+TEST_F(DataFolderTest, AFolderThatLostItsFormatFileIsNotTakenForANewOne) {
+  ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
+  std::filesystem::remove(root_ + "/d/format");
+  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, base::Code::folder_version);
+}
+
+TEST_F(DataFolderTest, AFileInItsPlaceIsAnError) {
+  std::ofstream(root_ + "/d") << "x";
+  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, base::Code::io_error);
+  EXPECT_EQ(DataFolder::open_read_only(root_ + "/none").error().code, base::Code::not_found);
+}
+
+TEST_F(DataFolderTest, ALockIsHeldOnceAndNamesItsHolder) {
+  auto held = FileLock::take(root_ + "/lock");
+  ASSERT_TRUE(held);
+  const auto second = FileLock::take(root_ + "/lock");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, base::Code::folder_locked);
+  EXPECT_NE(second.error().message.find("process " + std::to_string(getpid())), std::string::npos);
+  held = FileLock::take(root_ + "/other");
+  EXPECT_TRUE(FileLock::take(root_ + "/lock"));
+}
+
+}  // namespace
+}  // namespace sandglass::engine::server
