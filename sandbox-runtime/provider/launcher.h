@@ -79,12 +79,18 @@ class Launcher {
   /// already_exists, limit_unenforceable, disk_full, provider_failed.
   virtual engine::base::Result<Launched> create(const SandboxSpec& spec) = 0;
 
+  /// The sandboxes that a keeper of an earlier host of this data folder still holds (V1). Call once, before
+  /// create; afterwards they are this launcher's own. Their exec groups are still there.
+  virtual engine::base::Result<std::vector<Launched>> adopt() = 0;
+
   /// An exec group below the sandbox. `exec` is a number that the host has not used for this sandbox before.
-  /// Without control groups (rootless) it succeeds and holds nothing.
-  virtual engine::base::Status make_exec(const std::string& id, std::uint64_t exec,
-                                         const ExecLimits& limits) = 0;
-  /// Moves process `pid` (as received from the barrier) into the exec group. sandbox_lost if it has ended or
-  /// is not of this sandbox.
+  /// Answers a descriptor that becomes readable when a process of the group was ended for lack of memory: the
+  /// host then ends the exec (V9). It is invalid where the machine cannot tell (rootless: no groups, nothing
+  /// held).
+  virtual engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& id, std::uint64_t exec,
+                                                                 const ExecLimits& limits) = 0;
+  /// Moves process `pid` (as received from the barrier) into the exec group and makes it an ordinary victim
+  /// of the out-of-memory killer again. sandbox_lost if it has ended or is not of this sandbox.
   virtual engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) = 0;
   /// Ends every process of the exec with SIGKILL and waits until the group is empty (≤ 2 s).
   virtual engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) = 0;
