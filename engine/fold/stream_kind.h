@@ -12,18 +12,13 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/codec/event.h"
 #include "engine/core/decider.h"
 #include "engine/view/view.h"
 
 namespace sandglass::engine::fold {
 
-/// One event as it stands in a record header: type and version are seen by the framework, which refuses what
-/// is newer than it knows (J4); `body` is the kind's own protobuf message.
-struct EncodedEvent {
-  std::uint32_t type = 0;
-  std::uint32_t version = 1;
-  std::string body;
-};
+using codec::EncodedEvent;
 
 /// What a kind's view may write besides the tables that the framework derives from every record.
 using ViewChanges = std::vector<view::ViewChange>;

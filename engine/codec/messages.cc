@@ -1,0 +1,303 @@
+#include "engine/codec/messages.h"
+
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/codec/common.h"
+#include "schemas/sandglass/record/v1/messages.pb.h"
+
+namespace sandglass::engine::codec {
+namespace {
+
+using base::Result;
+
+// One Wire<Body> per body: its stored type, how it is written, how it is read.
+template <class Body>
+struct Wire;
+
+/// Bodies without fields.
+template <class Body, proto::MessageType kStoredType>
+struct EmptyWire {
+  static constexpr proto::MessageType kType = kStoredType;
+  using Proto = proto::Nothing;
+  static void write(const Body&, Proto&) {}
+  static Result<Body> read(const Proto&) { return Body{}; }
+};
+template <>
+struct Wire<core::LeaseCancelled> : EmptyWire<core::LeaseCancelled, proto::MESSAGE_TYPE_LEASE_CANCELLED> {};
+template <>
+struct Wire<core::ApprovalWithdrawn>
+    : EmptyWire<core::ApprovalWithdrawn, proto::MESSAGE_TYPE_APPROVAL_WITHDRAWN> {};
+
+/// Bodies that name a sandbox and its token.
+template <class Body, proto::MessageType kStoredType>
+struct NamedWire {
+  static constexpr proto::MessageType kType = kStoredType;
+  using Proto = proto::LeaseNamed;
+  static void write(const Body& body, Proto& out) {
+    out.set_sandbox(body.sandbox);
+    out.set_token(body.token);
+    if constexpr (requires { body.code; }) out.set_code(static_cast<std::uint32_t>(body.code));
+  }
+  static Result<Body> read(const Proto& in) {
+    Body body{};
+    body.sandbox = in.sandbox();
+    body.token = in.token();
+    if constexpr (requires { body.code; }) body.code = static_cast<base::Code>(in.code());
+    return body;
+  }
+};
+template <>
+struct Wire<core::LeaseExpiring> : NamedWire<core::LeaseExpiring, proto::MESSAGE_TYPE_LEASE_EXPIRING> {};
+template <>
+struct Wire<core::LeaseKept> : NamedWire<core::LeaseKept, proto::MESSAGE_TYPE_LEASE_KEPT> {};
+template <>
+struct Wire<core::LeaseReturned> : NamedWire<core::LeaseReturned, proto::MESSAGE_TYPE_LEASE_RETURNED> {};
+template <>
+struct Wire<core::LeaseEnded> : NamedWire<core::LeaseEnded, proto::MESSAGE_TYPE_LEASE_ENDED> {};
+
+template <>
+struct Wire<core::LeaseRequested> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_LEASE_REQUESTED;
+  using Proto = proto::LeaseRequested;
+  static void write(const core::LeaseRequested& body, Proto& out) {
+    out.set_template_name(body.template_name);
+    out.set_tenant(body.tenant);
+    out.set_user(body.user);
+    out.set_wait_timeout_ms(body.wait_timeout_ms);
+  }
+  static Result<core::LeaseRequested> read(const Proto& in) {
+    return core::LeaseRequested{.template_name = in.template_name(),
+                                .tenant = in.tenant(),
+                                .user = in.user(),
+                                .wait_timeout_ms = in.wait_timeout_ms()};
+  }
+};
+
+template <>
+struct Wire<core::LeaseReserved> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_LEASE_RESERVED;
+  using Proto = proto::LeaseReserved;
+  static void write(const core::LeaseReserved& body, Proto& out) {
+    out.set_run(stream_bytes(body.run));
+    out.set_reservation(body.reservation);
+    out.set_template_name(body.template_name);
+    out.set_tenant(body.tenant);
+    out.set_user(body.user);
+  }
+  static Result<core::LeaseReserved> read(const Proto& in) {
+    const auto run = stream_from(in.run());
+    if (!run) return std::unexpected(run.error());
+    return core::LeaseReserved{.run = *run,
+                               .reservation = in.reservation(),
+                               .template_name = in.template_name(),
+                               .tenant = in.tenant(),
+                               .user = in.user()};
+  }
+};
+
+template <>
+struct Wire<core::LeaseGranted> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_LEASE_GRANTED;
+  using Proto = proto::LeaseGranted;
+  static void write(const core::LeaseGranted& body, Proto& out) {
+    out.set_sandbox(body.sandbox);
+    out.set_token(body.token);
+    out.set_ttl_ms(body.ttl_ms);
+    out.set_provider(body.provider);
+    out.set_unenforced(body.unenforced);
+  }
+  static Result<core::LeaseGranted> read(const Proto& in) {
+    return core::LeaseGranted{.sandbox = in.sandbox(),
+                              .token = in.token(),
+                              .ttl_ms = in.ttl_ms(),
+                              .provider = in.provider(),
+                              .unenforced = in.unenforced()};
+  }
+};
+
+template <>
+struct Wire<core::LeaseRefused> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_LEASE_REFUSED;
+  using Proto = proto::LeaseRefused;
+  static void write(const core::LeaseRefused& body, Proto& out) {
+    out.set_code(static_cast<std::uint32_t>(body.code));
+    out.set_message(body.message);
+  }
+  static Result<core::LeaseRefused> read(const Proto& in) {
+    return core::LeaseRefused{.code = static_cast<base::Code>(in.code()), .message = in.message()};
+  }
+};
+
+template <>
+struct Wire<core::LeaseQueued> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_LEASE_QUEUED;
+  using Proto = proto::LeaseQueued;
+  static void write(const core::LeaseQueued& body, Proto& out) { out.set_position(body.position); }
+  static Result<core::LeaseQueued> read(const Proto& in) {
+    return core::LeaseQueued{.position = in.position()};
+  }
+};
+
+template <>
+struct Wire<core::ReservationFreed> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_RESERVATION_FREED;
+  using Proto = proto::ReservationFreed;
+  static void write(const core::ReservationFreed& body, Proto& out) { out.set_reservation(body.reservation); }
+  static Result<core::ReservationFreed> read(const Proto& in) {
+    return core::ReservationFreed{.reservation = in.reservation()};
+  }
+};
+
+template <>
+struct Wire<core::ApprovalRequested> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_APPROVAL_REQUESTED;
+  using Proto = proto::ApprovalRequested;
+  static void write(const core::ApprovalRequested& body, Proto& out) {
+    out.set_tenant(body.tenant);
+    out.set_tool(body.tool);
+    out.set_level(body.level);
+    out.set_arguments(hash_bytes(body.arguments.hash));
+    out.set_expires_ms(body.expires_ms);
+    out.set_approvers(body.approvers);
+  }
+  static Result<core::ApprovalRequested> read(const Proto& in) {
+    const auto arguments = hash_from(in.arguments());
+    if (!arguments) return std::unexpected(arguments.error());
+    return core::ApprovalRequested{.tenant = in.tenant(),
+                                   .tool = in.tool(),
+                                   .level = in.level(),
+                                   .arguments = {*arguments},
+                                   .expires_ms = in.expires_ms(),
+                                   .approvers = in.approvers()};
+  }
+};
+
+template <>
+struct Wire<core::ApprovalDecided> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_APPROVAL_DECIDED;
+  using Proto = proto::ApprovalDecided;
+  static void write(const core::ApprovalDecided& body, Proto& out) {
+    out.set_code(static_cast<std::uint32_t>(body.code));
+    out.set_arguments(hash_bytes(body.arguments.hash));
+  }
+  static Result<core::ApprovalDecided> read(const Proto& in) {
+    const auto arguments = hash_from(in.arguments());
+    if (!arguments) return std::unexpected(arguments.error());
+    return core::ApprovalDecided{.code = static_cast<base::Code>(in.code()), .arguments = {*arguments}};
+  }
+};
+
+std::unexpected<base::Error> unknown(const OutMessage& message) {
+  return base::fail(base::Code::event_unknown,
+                    "message type " + std::to_string(message.type) + " version " +
+                        std::to_string(message.version) +
+                        " is newer than this program; use the program that wrote it");
+}
+
+template <class Body>
+Result<core::MessageBody> read_body(const OutMessage& message) {
+  typename Wire<Body>::Proto in;
+  if (!in.ParseFromString(message.body)) {
+    return base::fail(base::Code::record_damaged, "a stored message body is damaged; restore from a backup");
+  }
+  if (has_unknown_fields(in)) return unknown(message);
+  auto body = Wire<Body>::read(in);
+  if (!body) return std::unexpected(body.error());
+  return core::MessageBody(std::move(*body));
+}
+
+/// Tries the alternatives of MessageBody in turn.
+template <std::size_t... kIndex>
+Result<core::MessageBody> read_any(const OutMessage& message, std::index_sequence<kIndex...>) {
+  std::optional<Result<core::MessageBody>> answer;
+  const auto consider = [&]<class Body>(std::type_identity<Body>) {
+    if (!answer && static_cast<std::uint32_t>(Wire<Body>::kType) == message.type)
+      answer = read_body<Body>(message);
+  };
+  (consider(std::type_identity<std::variant_alternative_t<kIndex, core::MessageBody>>{}), ...);
+  if (!answer || message.version != 1) return unknown(message);
+  return *std::move(answer);
+}
+
+}  // namespace
+
+OutMessage encode_message(const core::Message& message, std::optional<std::uint32_t> payload_slot) {
+  SG_CHECK(payload_slot.has_value() == static_cast<bool>(message.payload),
+           "a payload has a slot, and only it");
+  OutMessage out{.target = message.target,
+                 .correlation = message.correlation,
+                 .closing = message.closing,
+                 .payload_slot = payload_slot,
+                 .payload_digest = message.payload.digest};
+  std::visit(
+      [&]<class Body>(const Body& body) {
+        typename Wire<Body>::Proto made;
+        Wire<Body>::write(body, made);
+        out.type = static_cast<std::uint32_t>(Wire<Body>::kType);
+        SG_CHECK(made.SerializeToString(&out.body), "a message body cannot be serialised");
+      },
+      message.body);
+  return out;
+}
+
+base::Result<core::Message> decode_message(const TurnHeader& header, std::uint32_t index,
+                                           const std::vector<core::SlotPtr>& slots) {
+  SG_CHECK(index < header.messages.size(), "no such message in the record");
+  const OutMessage& stored = header.messages[index];
+  auto body = read_any(stored, std::make_index_sequence<std::variant_size_v<core::MessageBody>>{});
+  if (!body) return std::unexpected(body.error());
+  core::Message message{.source = header.stream,
+                        .target = stored.target,
+                        .source_seq = header.seq,
+                        .index = index,
+                        .correlation = stored.correlation,
+                        .closing = stored.closing,
+                        .body = std::move(*body),
+                        .payload = {}};
+  if (stored.payload_slot) {
+    if (*stored.payload_slot >= slots.size()) {
+      return base::fail(base::Code::record_damaged,
+                        "a stored message names a slot that its record does not have");
+    }
+    message.payload = {.slot = slots[*stored.payload_slot], .digest = stored.payload_digest};
+  }
+  return message;
+}
+
+std::string_view message_name(std::uint32_t type) {
+  switch (type) {
+    case proto::MESSAGE_TYPE_LEASE_REQUESTED:
+      return "LeaseRequested";
+    case proto::MESSAGE_TYPE_LEASE_CANCELLED:
+      return "LeaseCancelled";
+    case proto::MESSAGE_TYPE_LEASE_RESERVED:
+      return "LeaseReserved";
+    case proto::MESSAGE_TYPE_LEASE_GRANTED:
+      return "LeaseGranted";
+    case proto::MESSAGE_TYPE_LEASE_REFUSED:
+      return "LeaseRefused";
+    case proto::MESSAGE_TYPE_LEASE_QUEUED:
+      return "LeaseQueued";
+    case proto::MESSAGE_TYPE_LEASE_EXPIRING:
+      return "LeaseExpiring";
+    case proto::MESSAGE_TYPE_LEASE_KEPT:
+      return "LeaseKept";
+    case proto::MESSAGE_TYPE_LEASE_RETURNED:
+      return "LeaseReturned";
+    case proto::MESSAGE_TYPE_LEASE_ENDED:
+      return "LeaseEnded";
+    case proto::MESSAGE_TYPE_RESERVATION_FREED:
+      return "ReservationFreed";
+    case proto::MESSAGE_TYPE_APPROVAL_REQUESTED:
+      return "ApprovalRequested";
+    case proto::MESSAGE_TYPE_APPROVAL_WITHDRAWN:
+      return "ApprovalWithdrawn";
+    case proto::MESSAGE_TYPE_APPROVAL_DECIDED:
+      return "ApprovalDecided";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace sandglass::engine::codec
