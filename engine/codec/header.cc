@@ -121,6 +121,7 @@ std::string encode_header(const TurnHeader& header) {
   out.set_reply_slot(header.reply_slot ? *header.reply_slot + 1 : 0);
   out.set_request_digest(hash_bytes(header.request_digest));
   out.set_reply_digest(hash_bytes(header.reply_digest.hash));
+  out.set_unanswered(header.unanswered);
   std::string bytes;
   SG_CHECK(out.SerializeToString(&bytes), "a header cannot be serialised");
   return bytes;
@@ -157,6 +158,7 @@ base::Result<TurnHeader> decode_header(std::uint32_t format, std::string_view by
   header.previous = *previous;
   header.request_digest = *request;
   header.reply_digest = {*reply};
+  header.unanswered = in.unanswered();
   if (in.reply_slot() > 0) header.reply_slot = in.reply_slot() - 1;
   if (const auto parts = read_parts(in, header); !parts) return std::unexpected(parts.error());
   return header;

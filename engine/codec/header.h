@@ -71,6 +71,7 @@ struct TurnHeader {
   std::optional<std::uint32_t> reply_slot;
   base::Hash256 request_digest;
   core::ContentDigest reply_digest;
+  bool unanswered = false;
 
   core::TurnInfo info() const { return {.seq = seq, .time_ms = time_ms, .epoch = epoch}; }
   friend bool operator==(const TurnHeader&, const TurnHeader&) = default;

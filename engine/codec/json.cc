@@ -99,7 +99,8 @@ base::Status check_json(std::string_view text, const JsonLimits& limits) {
   }
   // The library would take a zero byte for the end of the text and never look at what follows.
   if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
-    return base::fail(base::Code::payload_invalid, "not acceptable JSON: a zero byte at " + std::to_string(zero));
+    return base::fail(base::Code::payload_invalid,
+                      "not acceptable JSON: a zero byte at " + std::to_string(zero));
   }
   Checker checker(limits);
   if (nlohmann::json::sax_parse(text.begin(), text.end(), &checker)) return {};

@@ -37,6 +37,7 @@ TurnHeader full_header() {
   header.timers_ended = {{.key = "u\xFF", .due_ms = -1}};
   header.in_flight = InFlightChange::entered;
   header.reply_slot = 0;
+  header.unanswered = true;
   header.request_digest = base::sha256("r");
   header.reply_digest = {base::sha256("q")};
   header.messages.push_back({.target = StreamId::named(StreamKind::pool, "p"),
