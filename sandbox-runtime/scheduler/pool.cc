@@ -104,14 +104,20 @@ class Turn {
   void kept(const core::Message& message, const core::LeaseKept& kept) {
     const Sandbox* sandbox = held(kept.sandbox, kept.token);
     if (sandbox == nullptr || sandbox->claim.run != message.source) return;
-    writer_.end_timer(lease_timer(kept.sandbox), sandbox->timer_ms);
-    emit(LeaseRenewed{kept.sandbox, start_lease_timer(kept.sandbox), new_action()});
+    const std::int64_t running = sandbox->timer_ms;
+    const std::int64_t ask = ask_at();
+    if (ask != running) {  // a timer is named by key and due time: the same one simply goes on
+      writer_.end_timer(lease_timer(kept.sandbox), running);
+      writer_.start_timer(lease_timer(kept.sandbox), ask);
+    }
+    emit(LeaseRenewed{kept.sandbox, ask, new_action()});
     act(kept.sandbox);
   }
 
   void returned(const core::Message& message, const core::LeaseReturned& returned) {
     const Sandbox* sandbox = held(returned.sandbox, returned.token);
-    if (sandbox != nullptr && sandbox->claim.run == message.source) end_lease(returned.sandbox, *sandbox, base::Code::ok);
+    if (sandbox != nullptr && sandbox->claim.run == message.source)
+      end_lease(returned.sandbox, *sandbox, base::Code::ok);
   }
 
   void lost(const std::string& id, std::uint64_t token) {
@@ -170,12 +176,10 @@ class Turn {
     return stage == SandboxStage::leased || stage == SandboxStage::expiring ? &found->second : nullptr;
   }
 
-  std::int64_t start_lease_timer(const std::string& id) {
+  /// When the run is to be asked whether it still needs a lease that begins, or is renewed, now.
+  std::int64_t ask_at() const {
     const PoolLimits& limits = state_.limits;
-    const std::int64_t ask =
-        input_.now_ms + std::max<std::int64_t>(limits.lease_ttl_ms - limits.answer_within_ms, 1);
-    writer_.start_timer(lease_timer(id), ask);
-    return ask;
+    return input_.now_ms + std::max<std::int64_t>(limits.lease_ttl_ms - limits.answer_within_ms, 1);
   }
 
   void refuse(const Sandbox& sandbox, base::Code code, std::string text) {
@@ -194,7 +198,9 @@ class Turn {
                                       .ttl_ms = state_.limits.lease_ttl_ms,
                                       .provider = text.substr(0, line),
                                       .unenforced = line == std::string::npos ? "" : text.substr(line + 1)});
-      emit(SandboxLeased{id, start_lease_timer(id)});
+      const std::int64_t ask = ask_at();
+      writer_.start_timer(lease_timer(id), ask);
+      emit(SandboxLeased{id, ask});
       return;
     }
     if (!sandbox.told) {

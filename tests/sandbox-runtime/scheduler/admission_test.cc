@@ -1,0 +1,149 @@
+#include "sandbox-runtime/scheduler/admission.h"
+
+#include "sandbox-runtime/scheduler/codec/codec.h"
+#include "tests/sandbox-runtime/scheduler/harness.h"
+
+namespace sandglass::sandbox_runtime::scheduler {
+namespace {
+
+using tests::received;
+using tests::sent;
+using Admission = tests::Stream<AdmissionDecider, codec::AdmissionCodec>;
+
+core::StreamId run(int number) {
+  return core::StreamId::named(core::StreamKind::run, std::to_string(number));
+}
+
+core::LeaseRequested wanted(std::string user = "ann", std::int64_t wait_ms = 30'000) {
+  return {.template_name = "default", .tenant = "t", .user = std::move(user), .wait_timeout_ms = wait_ms};
+}
+
+Admission admission(AdmissionLimits limits = {}) {
+  Admission made{.id = admission_stream()};
+  EXPECT_TRUE(made.apply(ConfigureAdmission{limits}, 0));
+  return made;
+}
+
+TEST(Admission, AFreePlaceIsReservedAndThePoolIsTold) {
+  Admission stream = admission();
+  ASSERT_TRUE(stream.apply(received(run(1), "lease#0", wanted()), 10));
+  const auto reserved = sent<core::LeaseReserved>(stream.last, pool_stream("default"));
+  ASSERT_EQ(reserved.size(), 1U);
+  EXPECT_EQ(reserved[0].run, run(1));
+  EXPECT_EQ(stream.state.reservations.size(), 1U);
+  EXPECT_EQ(stream.last.timers_started.size(), 1U);
+  EXPECT_EQ(stream.last.timers_started[0].due_ms, 10 + stream.state.limits.reservation_ttl_ms);
+}
+
+TEST(Admission, ARepeatedClaimIsCountedOnce) {  // O8, FR-178
+  Admission stream = admission();
+  ASSERT_TRUE(stream.apply(received(run(1), "lease#0", wanted()), 10));
+  ASSERT_TRUE(stream.apply(received(run(1), "lease#0", wanted()), 11));
+  EXPECT_TRUE(stream.last.messages.empty());
+  EXPECT_EQ(stream.state.reservations.size(), 1U);
+}
+
+TEST(Admission, TheThirdSandboxOfAUserWaitsAndAnotherUserGoesAhead) {  // Q2, no head-of-line blocking
+  Admission stream = admission();
+  for (int i = 1; i <= 3; ++i) ASSERT_TRUE(stream.apply(received(run(i), "c", wanted()), i));
+  EXPECT_EQ(sent<core::LeaseQueued>(stream.last, run(3))[0].position, 1U);
+  ASSERT_TRUE(stream.apply(received(run(4), "c", wanted("bob")), 4));
+  EXPECT_EQ(stream.state.reservations.size(), 3U);
+  ASSERT_EQ(stream.state.queue.size(), 1U);
+}
+
+TEST(Admission, AFreedReservationGoesToTheLongestWaitingClaim) {
+  Admission stream = admission({.global = 1, .per_user = 1});
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(stream.apply(received(run(i), "c", wanted("u" + std::to_string(i))), i));
+  }
+  const std::string first = stream.state.reservations.begin()->first;
+  ASSERT_TRUE(stream.apply(received(pool_stream("default"), first, core::ReservationFreed{first}), 9));
+  EXPECT_EQ(sent<core::LeaseReserved>(stream.last, pool_stream("default")).at(0).run, run(2));
+  EXPECT_EQ(sent<core::LeaseQueued>(stream.last, run(3)).at(0).position, 1U);
+  // The same message again frees nothing more.
+  ASSERT_TRUE(stream.apply(received(pool_stream("default"), first, core::ReservationFreed{first}), 9));
+  EXPECT_EQ(stream.state.reservations.size(), 1U);
+  EXPECT_EQ(stream.state.queue.size(), 1U);
+}
+
+TEST(Admission, AClaimThatWaitsTooLongIsRefusedWithTheBindingLimit) {  // Q4, ADV-E17
+  Admission stream = admission({.global = 5, .per_user = 1});
+  ASSERT_TRUE(stream.apply(received(run(1), "c", wanted()), 0));
+  ASSERT_TRUE(stream.apply(received(run(2), "c", wanted("ann", 500)), 0));
+  const core::TimerChange timer = stream.last.timers_started.at(0);
+  EXPECT_EQ(timer.due_ms, 500);
+  ASSERT_TRUE(stream.apply(core::TimerFired{timer.key, timer.due_ms}, 500));
+  const auto refused = sent<core::LeaseRefused>(stream.last, run(2));
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0].code, base::Code::queue_timeout);
+  EXPECT_NE(refused[0].message.find("1 sandboxes a user"), std::string::npos) << refused[0].message;
+  EXPECT_TRUE(stream.state.queue.empty());
+  ASSERT_TRUE(stream.apply(core::TimerFired{timer.key, timer.due_ms}, 501));
+  EXPECT_TRUE(stream.last.messages.empty());
+}
+
+TEST(Admission, WhoDoesNotWaitIsRefusedAtOnce) {
+  Admission stream = admission({.global = 1, .per_user = 1, .queue = 1});
+  ASSERT_TRUE(stream.apply(received(run(1), "c", wanted()), 0));
+  ASSERT_TRUE(stream.apply(received(run(2), "c", wanted("bob", 0)), 0));
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(2)).at(0).code, base::Code::quota_exceeded);
+  ASSERT_TRUE(stream.apply(received(run(3), "c", wanted("bob")), 0));
+  ASSERT_TRUE(stream.apply(received(run(4), "c", wanted("eve")), 0));
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(4)).at(0).code, base::Code::overloaded);
+}
+
+TEST(Admission, AHugeOrNegativeWaitIsBoundedAndABadTemplateNameIsRefused) {  // ADV-E18
+  Admission stream = admission({.global = 1, .per_user = 1});
+  ASSERT_TRUE(stream.apply(received(run(1), "c", wanted()), 0));
+  ASSERT_TRUE(stream.apply(received(run(2), "c", wanted("bob", INT64_MAX)), 1000));
+  EXPECT_EQ(stream.last.timers_started.at(0).due_ms, 1000 + 86'400'000);
+  ASSERT_TRUE(stream.apply(received(run(3), "c", wanted("bob", INT64_MIN)), 1000));
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(3)).size(), 1U);
+  auto bad = wanted("eve");
+  bad.template_name = "x\",\"token\":\"9";
+  ASSERT_TRUE(stream.apply(received(run(4), "c", bad), 1000));
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(4)).at(0).code, base::Code::invalid_argument);
+}
+
+TEST(Admission, ACancelledClaimLeavesTheQueueOrIsCalledBackFromThePool) {  // ADV-E21
+  Admission stream = admission({.global = 1, .per_user = 1});
+  ASSERT_TRUE(stream.apply(received(run(1), "c", wanted()), 0));
+  ASSERT_TRUE(stream.apply(received(run(2), "c", wanted("bob")), 0));
+  ASSERT_TRUE(stream.apply(received(run(2), "c", core::LeaseCancelled{}), 1));
+  EXPECT_TRUE(stream.state.queue.empty());
+  ASSERT_TRUE(stream.apply(received(run(1), "c", core::LeaseCancelled{}), 2));
+  EXPECT_EQ(sent<core::LeaseCancelled>(stream.last, pool_stream("default")).size(), 1U);
+  EXPECT_EQ(stream.state.reservations.size(), 1U) << "it counts until the pool frees it";
+}
+
+TEST(Admission, AReservationWithoutASandboxIsCalledBackAfterItsTtl) {  // Q3
+  Admission stream = admission({.reservation_ttl_ms = 700});
+  ASSERT_TRUE(stream.apply(received(run(1), "c", wanted()), 0));
+  const core::TimerChange timer = stream.last.timers_started.at(0);
+  ASSERT_TRUE(stream.apply(core::TimerFired{timer.key, timer.due_ms}, 700));
+  ASSERT_EQ(stream.last.messages.size(), 1U);
+  EXPECT_EQ(stream.last.messages[0].correlation, stream.state.reservations.begin()->first);
+  EXPECT_EQ(stream.state.reservations.size(), 1U);
+}
+
+TEST(Admission, TheSameConfigurationAgainWritesNothingAndAHigherLimitServesTheQueue) {
+  Admission stream = admission({.global = 1, .per_user = 2});
+  ASSERT_TRUE(stream.apply(received(run(1), "c", wanted()), 0));
+  ASSERT_TRUE(stream.apply(received(run(2), "c", wanted()), 0));
+  ASSERT_TRUE(stream.apply(ConfigureAdmission{{.global = 1, .per_user = 2}}, 1));
+  EXPECT_TRUE(stream.events().empty());
+  ASSERT_TRUE(stream.apply(ConfigureAdmission{{.global = 2, .per_user = 2}}, 2));
+  EXPECT_EQ(stream.state.reservations.size(), 2U);
+}
+
+TEST(Admission, AnEventThatIsNewerThanTheProgramIsRefused) {  // J4
+  EXPECT_EQ(codec::AdmissionCodec::decode({.type = 77}).error().code, base::Code::event_unknown);
+  EXPECT_EQ(codec::AdmissionCodec::decode({.type = 1, .version = 2}).error().code, base::Code::event_unknown);
+  EXPECT_EQ(codec::PoolCodec::decode({.type = 77}).error().code, base::Code::event_unknown);
+  EXPECT_EQ(codec::PoolCodec::decode({.type = 2, .version = 1, .body = "\xff"}).error().code,
+            base::Code::record_damaged);
+}
+
+}  // namespace
+}  // namespace sandglass::sandbox_runtime::scheduler
