@@ -1,0 +1,319 @@
+#include "engine/server/supervisor.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/log.h"
+#include "engine/base/system_ports.h"
+#include "engine/server/network_config.h"
+
+namespace sandglass::engine::server {
+
+namespace {
+
+using base::Code;
+using base::Exit;
+using base::LogLevel;
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kFirstBackoffMs = 50;
+constexpr std::int64_t kLongestBackoffMs = 5'000;
+constexpr std::int64_t kHealthyMs = 10'000;  // a child that lived as long starts its backoff anew
+constexpr unsigned kFailuresBeforeReady =
+    5;  // an engine that never got ready is given up after so many starts
+constexpr std::int64_t kStopGraceMs = 10'000;
+
+std::int64_t now_ns() {
+  return base::SystemClock().monotonic_ns();
+}
+
+/// Ends for which a new start would end the same way.
+bool is_incurable(Exit exit) {
+  return exit == Exit::usage || exit == Exit::bad_file || exit == Exit::folder ||
+         exit == Exit::address_in_use;
+}
+
+base::Result<std::pair<base::UniqueFd, base::UniqueFd>> stream_pair() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return base::fail(Code::io_error, std::string("socketpair: ") + std::strerror(errno));
+  }
+  return std::pair(base::UniqueFd(ends[0]), base::UniqueFd(ends[1]));
+}
+
+std::string describe(int status) {
+  if (WIFSIGNALED(status)) return std::string("signal ") + std::to_string(WTERMSIG(status));
+  return "exit status " + std::to_string(WEXITSTATUS(status));
+}
+
+base::UniqueFd block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return base::UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
+
+Supervisor::Supervisor(DataFolder folder, Config config, SupervisorOptions options)
+    : folder_(std::move(folder)),
+      config_(std::move(config)),
+      options_(std::move(options)),
+      programs_(program_folder()) {
+  const auto set_up = [&](Service& service, const char* name) {
+    service.name = name;
+    service.program = programs_ + "/sandglass-" + name;
+    service.wanted = access(service.program.c_str(), X_OK) == 0;
+    if (!service.wanted) {
+      base::log(LogLevel::warning, "program_missing", {{"name", name}, {"path", service.program}});
+    }
+  };
+  set_up(engine_, "engine");
+  set_up(effect_, "effect");
+  set_up(host_, "host");
+  set_up(egress_, "egress");
+}
+
+Exit Supervisor::run() {
+  const base::UniqueFd signals = block_signals();
+  while (!stopping_) {
+    if (auto started = start_due(now_ns()); !started) {
+      base::log(LogLevel::error, "start_failed", {{"reason", started.error().message}});
+    }
+    std::array<pollfd, 2> polled = {{{signals.get(), POLLIN, 0}, {control_.fd(), POLLIN, 0}}};
+    if (poll(polled.data(), control_.fd() >= 0 ? 2 : 1, wait_ms(now_ns())) < 0 && errno != EINTR) {
+      base::log(LogLevel::error, "poll_failed", {{"reason", std::strerror(errno)}});
+      exit_ = Exit::internal;
+      break;
+    }
+    if (control_.fd() >= 0) hear_engine();
+    signalfd_siginfo info{};
+    while (read(signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) stopping_ = true;
+    }
+    reap();
+  }
+  stop_all();
+  return exit_;
+}
+
+int Supervisor::wait_ms(std::int64_t now) const {
+  std::int64_t wait = -1;
+  for (const Service* service : {&engine_, &effect_, &host_, &egress_}) {
+    if (!service->wanted || service->child.running()) continue;
+    if (service == &effect_ && !engine_.child.running()) continue;  // it starts with the engine
+    const std::int64_t due = std::max<std::int64_t>(0, (service->start_at_ns - now) / kMs + 1);
+    wait = wait < 0 ? due : std::min(wait, due);
+  }
+  return static_cast<int>(wait);
+}
+
+base::Status Supervisor::start_due(std::int64_t now) {
+  start_or_back_off(egress_, &Supervisor::start_egress, now);
+  start_or_back_off(host_, &Supervisor::start_host, now);
+  if (engine_.wanted && !engine_.child.running() && now >= engine_.start_at_ns) {
+    auto started = start_engine_pair();
+    if (!started) {
+      back_off(engine_, now);
+      return started;
+    }
+  }
+  if (effect_.wanted && engine_.child.running() && !effect_.child.running() && now >= effect_.start_at_ns) {
+    auto socket = start_effect();
+    if (!socket) {
+      back_off(effect_, now);
+      return std::unexpected(socket.error());
+    }
+    return control_.send("effect", socket->get());
+  }
+  return {};
+}
+
+void Supervisor::start_or_back_off(Service& service, base::Status (Supervisor::*start)(), std::int64_t now) {
+  if (!service.wanted || service.child.running() || now < service.start_at_ns) return;
+  if (auto started = (this->*start)(); !started) {
+    base::log(LogLevel::error, "start_failed", {{"name", service.name}, {"reason", started.error().message}});
+    back_off(service, now);
+  }
+}
+
+base::Result<base::UniqueFd> Supervisor::start_effect() {
+  // Every executor holds the lock through a description of its own: it is free only when that process is gone
+  // (V2).
+  auto lock = FileLock::wait(folder_.file("effect.lock"));
+  if (!lock) return std::unexpected(lock.error());
+  auto pair = stream_pair();
+  if (!pair) return std::unexpected(pair.error());
+  auto network = bytes_in_memory("network-config", network_config_bytes(config_));
+  if (!network) return std::unexpected(network.error());
+  ChildStart start{.program = effect_.program,
+                   .arguments = {"--socket-fd", std::to_string(pair->second.get()), "--config-fd",
+                                 std::to_string(network->get())},
+                   .descriptors = {pair->second.get(), network->get(), lock->fd()}};
+  auto child = start_child(start);
+  if (!child) return std::unexpected(child.error());
+  effect_.child = std::move(*child);
+  effect_.started_ns = now_ns();
+  base::log(LogLevel::info, "started", {{"name", effect_.name}, {"pid", effect_.child.pid}});
+  return std::move(pair->first);
+}
+
+base::Status Supervisor::start_engine_pair() {
+  kill_and_wait(effect_.child);
+  base::UniqueFd effect_socket;
+  if (effect_.wanted) {
+    auto socket = start_effect();
+    if (!socket) return std::unexpected(socket.error());
+    effect_socket = std::move(*socket);
+  }
+  auto control = ControlChannel::make_pair();
+  if (!control) return std::unexpected(control.error());
+  ChildStart start{
+      .program = engine_.program,
+      .arguments = {"--data", folder_.path(), "--control-fd", std::to_string(control->second.get())},
+      .descriptors = {control->second.get()}};
+  if (effect_socket) {
+    start.arguments.insert(start.arguments.end(), {"--effect-fd", std::to_string(effect_socket.get())});
+    start.descriptors.push_back(effect_socket.get());
+  }
+  if (!options_.config_path.empty()) {
+    start.arguments.insert(start.arguments.end(), {"--config", options_.config_path});
+  }
+  for (const auto& setting : options_.settings)
+    start.arguments.insert(start.arguments.end(), {"--set", setting});
+  auto child = start_child(start);
+  if (!child) return std::unexpected(child.error());
+  engine_.child = std::move(*child);
+  engine_.started_ns = now_ns();
+  engine_error_.clear();
+  control_ = ControlChannel(std::move(control->first));
+  base::log(LogLevel::info, "started", {{"name", engine_.name}, {"pid", engine_.child.pid}});
+  return {};
+}
+
+base::Status Supervisor::start_host() {
+  ChildStart start{.program = host_.program, .arguments = {"--data", folder_.path()}};
+  auto child = start_child(start);
+  if (!child) return std::unexpected(child.error());
+  host_.child = std::move(*child);
+  host_.started_ns = now_ns();
+  base::log(LogLevel::info, "started", {{"name", host_.name}, {"pid", host_.child.pid}});
+  return {};
+}
+
+base::Status Supervisor::start_egress() {
+  auto network = bytes_in_memory("network-config", network_config_bytes(config_));
+  if (!network) return std::unexpected(network.error());
+  ChildStart start{.program = egress_.program,
+                   .arguments = {"--socket", folder_.file("run/egress.sock"), "--config-fd",
+                                 std::to_string(network->get())},
+                   .descriptors = {network->get()}};
+  auto child = start_child(start);
+  if (!child) return std::unexpected(child.error());
+  egress_.child = std::move(*child);
+  egress_.started_ns = now_ns();
+  base::log(LogLevel::info, "started", {{"name", egress_.name}, {"pid", egress_.child.pid}});
+  return {};
+}
+
+void Supervisor::reap() {
+  for (;;) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return;
+    for (Service* service : {&engine_, &effect_, &host_, &egress_}) {
+      if (service->child.pid == pid) ended(*service, status, now_ns());
+    }
+  }
+}
+
+void Supervisor::ended(Service& service, int status, std::int64_t now) {
+  if (&service == &engine_ && control_.fd() >= 0) hear_engine();  // its last words
+  base::log(stopping_ ? LogLevel::info : LogLevel::warning, "ended",
+            {{"name", service.name}, {"pid", service.child.pid}, {"how", describe(status)}});
+  service.child = Child{};
+  if ((now - service.started_ns) / kMs >= kHealthyMs) service.failures = 0;
+  back_off(service, now);
+  if (&service == &engine_) engine_ended(status);
+}
+
+void Supervisor::back_off(Service& service, std::int64_t now) {
+  const std::int64_t delay = std::min(kLongestBackoffMs, kFirstBackoffMs << std::min(service.failures, 10U));
+  ++service.failures;
+  service.start_at_ns = now + delay * kMs;
+}
+
+void Supervisor::engine_ended(int status) {
+  control_ = ControlChannel();
+  kill_and_wait(effect_.child);  // an executor never outlives its engine (J16)
+  effect_.failures = 0;
+  effect_.start_at_ns = 0;
+  const auto exit = WIFEXITED(status) ? static_cast<Exit>(WEXITSTATUS(status)) : Exit::internal;
+  if (is_incurable(exit) || (!was_ready_ && engine_.failures >= kFailuresBeforeReady)) {
+    exit_ = exit;
+    stopping_ = true;
+    tell_ready(engine_error_.empty() ? "error 1000 the engine ended: " + describe(status) : engine_error_);
+  }
+}
+
+void Supervisor::hear_engine() {
+  for (;;) {
+    auto message = control_.receive();
+    if (!message || !*message) return;
+    const std::string& text = (*message)->text;
+    if (text == "ready") {
+      was_ready_ = true;
+      tell_ready("ready");
+    } else if (text == "idle" && options_.exit_when_idle) {
+      base::log(LogLevel::info, "idle", {});
+      stopping_ = true;
+    } else if (text.starts_with("error ")) {
+      engine_error_ = text;
+    }
+  }
+}
+
+void Supervisor::tell_ready(const std::string& line) {
+  if (options_.ready_fd < 0) return;
+  const std::string text = line + "\n";
+  const auto wrote = write(options_.ready_fd, text.data(), text.size());
+  if (wrote < 0) base::log(LogLevel::debug, "nobody_waits", {});
+  close(std::exchange(options_.ready_fd, -1));
+}
+
+void Supervisor::stop_all() {
+  stop({&engine_}, kStopGraceMs);
+  stop({&effect_, &host_}, kStopGraceMs);
+  stop({&egress_}, kStopGraceMs);
+}
+
+void Supervisor::stop(std::vector<Service*> services, std::int64_t grace_ms) {
+  for (Service* service : services) {
+    service->wanted = false;
+    if (service->child.running()) kill(service->child.pid, SIGTERM);
+  }
+  const std::int64_t until = now_ns() + grace_ms * kMs;
+  for (Service* service : services) {
+    if (!service->child.running()) continue;
+    pollfd polled{service->child.pidfd.get(), POLLIN, 0};
+    const auto left = std::max<std::int64_t>(0, (until - now_ns()) / kMs);
+    if (poll(&polled, 1, static_cast<int>(left)) == 0) {
+      base::log(LogLevel::warning, "stop_overdue", {{"name", service->name}});
+    }
+    kill_and_wait(service->child);
+  }
+}
+
+}  // namespace sandglass::engine::server

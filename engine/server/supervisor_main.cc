@@ -1,0 +1,55 @@
+// sandglassd.
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "engine/base/crash_point.h"
+#include "engine/base/log.h"
+#include "engine/base/system_ports.h"
+#include "engine/server/arguments.h"
+#include "engine/server/supervisor.h"
+
+namespace {
+
+using namespace sandglass::engine;
+
+base::Result<base::Exit> serve(const server::ServerArguments& arguments) {
+  auto path = server::choose_data_folder(arguments.data);
+  if (!path) return std::unexpected(path.error());
+  base::SystemRandom random;
+  auto folder = server::DataFolder::open(*path, random);
+  if (!folder) return std::unexpected(folder.error());
+  const bool named = !arguments.config.empty();
+  auto config =
+      server::load_config(named ? arguments.config : folder->config_file(), named, arguments.settings);
+  if (!config) return std::unexpected(config.error());
+  auto lock = server::FileLock::take(folder->file("supervisor.lock"));
+  if (!lock) return std::unexpected(lock.error());
+  server::Supervisor supervisor(std::move(*folder), std::move(*config),
+                                {.config_path = arguments.config,
+                                 .settings = arguments.settings,
+                                 .exit_when_idle = arguments.exit_when_idle,
+                                 .ready_fd = arguments.ready_fd});
+  return supervisor.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto arguments = server::parse_arguments(server::ServerProgram::supervisor, argc, argv);
+  if (!arguments) return static_cast<int>(arguments.error());
+  if (arguments->list_crash_points) {
+    for (const auto name : base::crash_points())
+      std::printf("%.*s\n", static_cast<int>(name.size()), name.data());
+    return 0;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  base::set_log_process("sandglassd");
+  auto exit = serve(*arguments);
+  if (exit) return static_cast<int>(*exit);
+  if (arguments->ready_fd >= 0) {
+    dprintf(arguments->ready_fd, "error %u %s\n", static_cast<unsigned>(exit.error().code),
+            exit.error().message.c_str());
+  }
+  return static_cast<int>(server::report("sandglassd", exit.error()));
+}
