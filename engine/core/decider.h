@@ -9,6 +9,7 @@
 //     static void evolve(State&, const Event&, const TurnInfo&);
 //     static void pending(const State&, const DecideInput&, std::vector<Action>&);
 //     static bool in_flight(const State&);   // pending() would give something, or a message must be answered
+//     static bool owes_activation(const State&);   // optional: recovery activates the stream (J12)
 //     static std::vector<Command> split(const Command&);   // optional: an activation's output, one command
 //     each (J2)
 //   };

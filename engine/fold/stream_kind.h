@@ -41,6 +41,8 @@ class AnyKind {
   virtual void pending(const core::StreamState& state, const core::DecideInput& input,
                        std::vector<core::Action>& actions) const = 0;
   virtual bool in_flight(const core::StreamState& state) const = 0;
+  /// Workflow code has not (demonstrably) seen everything that is recorded: activate at recovery.
+  virtual bool owes_activation(const core::StreamState& state) const = 0;
 
   virtual core::CommandPtr command_from(core::ActionFinished finished) const = 0;
   virtual core::CommandPtr command_from(core::MessageReceived message) const = 0;
@@ -118,6 +120,13 @@ class Kind final : public AnyKind {
     Decider::pending(value(state), input, actions);
   }
   bool in_flight(const core::StreamState& state) const override { return Decider::in_flight(value(state)); }
+  bool owes_activation(const core::StreamState& state) const override {
+    if constexpr (requires { Decider::owes_activation(value(state)); }) {
+      return Decider::owes_activation(value(state));
+    } else {
+      return false;
+    }
+  }
 
   core::CommandPtr command_from(core::ActionFinished finished) const override {
     return make(std::move(finished));

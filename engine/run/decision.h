@@ -1,0 +1,175 @@
+// What the parts of the run decider share. Internal to engine/run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/run/decider.h"
+
+namespace sandglass::engine::run {
+
+/// One decide() call: the state that it sees, grown by what it emits where several commands are decided at
+/// once.
+class Decision {
+ public:
+  Decision(const State& state, const core::DecideInput& input, core::TurnWriter<Event>& out)
+      : state_(&state), input_(input), out_(out) {}
+
+  /// From now on state() shows what was emitted.
+  void follow() {
+    if (!own_) {
+      own_ = *state_;
+      state_ = &*own_;
+    }
+  }
+
+  const State& state() const { return *state_; }
+  const core::DecideInput& input() const { return input_; }
+  std::int64_t now_ms() const { return input_.now_ms; }
+  core::TurnWriter<Event>& out() { return out_; }
+
+  void emit(Event event) {
+    if (own_) RunDecider::evolve(*own_, event, {input_.seq, input_.now_ms, input_.epoch});
+    out_.emit(std::move(event));
+  }
+  core::PayloadRef store(const core::Payload& payload) { return out_.store(payload); }
+  /// Text from outside (an error message): a slot, since headers hold no user content. Nothing compares it.
+  core::PayloadRef store_text(const std::string& text) {
+    if (text.empty()) return {};
+    return out_.store({std::make_shared<const core::Slot>(core::Slot{core::Encoding::bytes, text}), {}});
+  }
+  /// Workflow code is to see what was emitted, unless it cannot run.
+  void activate() {
+    if (state().status == RunStatus::running || state().status == RunStatus::none) out_.activate();
+  }
+
+ private:
+  const State* state_;
+  std::optional<State> own_;
+  const core::DecideInput& input_;
+  core::TurnWriter<Event>& out_;
+};
+
+using base::Status;
+inline std::unexpected<base::Error> stale(const std::string& path) {
+  return base::fail(base::Code::stale_completion, "nothing waits for this any more under path " + path);
+}
+
+// Timer keys of the framework: one letter says whose it is.
+inline std::string workflow_timer(std::string_view path) {
+  return "t:" + std::string(path);
+}
+inline std::string step_timer(std::string_view path) {
+  return "s:" + std::string(path);
+}
+inline std::string operation_timer(std::string_view path) {
+  return "o:" + std::string(path);
+}
+
+inline core::Token token_of(const core::DecideInput& input, std::uint32_t attempt, std::uint64_t counter) {
+  return {.epoch = input.epoch, .attempt = attempt, .counter = counter};
+}
+/// J8: only the attempt that is current, of the present owner.
+inline bool is_current(const core::Token& token, const core::DecideInput& input, std::uint32_t attempt,
+                       std::uint64_t counter) {
+  return token.epoch == input.epoch && token.attempt == attempt && token.counter == counter;
+}
+/// Jitter's seed: a function of the path alone.
+std::uint64_t seed_of(std::string_view path);
+core::SlotPtr slot_of(const core::Payload& payload);
+
+// What each entity decides. Workflow commands give a Status that is an error where the command makes no
+// sense: the run is then stuck.
+Status decide_start(Decision& d, const StartRun& command);
+Status decide_signal(Decision& d, const Signal& command);
+Status decide_cancel(Decision& d, const Cancel& command);
+Status decide_terminate(Decision& d, const Terminate& command);
+Status decide_resume(Decision& d, const Resume& command);
+Status decide_operator(Decision& d, const DecideOperation& command);
+Status decide_activation(Decision& d, const ApplyActivation& command);
+Status decide_message(Decision& d, const core::Message& message);
+Status decide_step_finished(Decision& d, const core::ActionFinished& finished);
+Status decide_operation_finished(Decision& d, const std::string& path, const core::ActionFinished& finished);
+Status decide_workflow_timer(Decision& d, const std::string& path);
+Status decide_step_timer(Decision& d, const std::string& path);
+Status decide_operation_timer(Decision& d, const std::string& path);
+
+Status apply_command(Decision& d, const ScheduleStep& command);
+Status apply_command(Decision& d, const CancelStep& command);
+Status apply_command(Decision& d, const ScheduleOperation& command);
+Status apply_command(Decision& d, const CancelOperation& command);
+Status apply_command(Decision& d, const StartTimer& command);
+Status apply_command(Decision& d, const CancelTimer& command);
+Status apply_command(Decision& d, const TakeSignal& command);
+Status apply_command(Decision& d, const OpenExchange& command);
+Status apply_command(Decision& d, const WithdrawExchange& command);
+Status apply_command(Decision& d, const SendMessage& command);
+Status apply_command(Decision& d, const ReleaseLease& command);
+Status apply_command(Decision& d, const SetPhase& command);
+Status apply_command(Decision& d, const MarkPatched& command);
+Status apply_command(Decision& d, const Checkpoint& command);
+Status apply_command(Decision& d, const CompleteRun& command);
+Status apply_command(Decision& d, const FailRun& command);
+
+/// Everything that a run leaves behind when it ends, whichever way (FR-67): actions cancelled, timers ended,
+/// exchanges withdrawn, leases returned.
+void release_all(Decision& d);
+void release_exchanges(Decision& d);
+void release_leases(Decision& d);
+/// The state of an ended run.
+void close_state(State& state, RunStatus status, const core::TurnInfo& info);
+
+// Actions that are out, made again by pending() with tokens of the present owner.
+core::Action step_action(const Step& step, const std::string& path, const core::DecideInput& input);
+core::Action cancel_action(const std::string& path, const core::Token& token);
+void operation_actions(const std::string& path, const State& state, const core::DecideInput& input,
+                       std::vector<core::Action>& actions);
+bool operation_in_flight(const Operation& operation);
+
+// evolve(), by entity.
+void apply(State& state, const RunStarted& event, const core::TurnInfo& info);
+void apply(State& state, const RunCompleted& event, const core::TurnInfo& info);
+void apply(State& state, const RunFailed& event, const core::TurnInfo& info);
+void apply(State& state, const RunCancelled& event, const core::TurnInfo& info);
+void apply(State& state, const RunTerminated& event, const core::TurnInfo& info);
+void apply(State& state, const RunStuck& event, const core::TurnInfo& info);
+void apply(State& state, const RunResumed& event, const core::TurnInfo& info);
+void apply(State& state, const CancelRequested& event, const core::TurnInfo& info);
+void apply(State& state, const PhaseSet& event, const core::TurnInfo& info);
+void apply(State& state, const PatchMarked& event, const core::TurnInfo& info);
+void apply(State& state, const ActivationCut& event, const core::TurnInfo& info);
+void apply(State& state, const ActivationTaken& event, const core::TurnInfo& info);
+void apply(State& state, const Checkpointed& event, const core::TurnInfo& info);
+void apply(State& state, const StepScheduled& event, const core::TurnInfo& info);
+void apply(State& state, const StepCompleted& event, const core::TurnInfo& info);
+void apply(State& state, const StepAttemptFailed& event, const core::TurnInfo& info);
+void apply(State& state, const StepRetried& event, const core::TurnInfo& info);
+void apply(State& state, const StepFailed& event, const core::TurnInfo& info);
+void apply(State& state, const StepCancelled& event, const core::TurnInfo& info);
+void apply(State& state, const TimerStarted& event, const core::TurnInfo& info);
+void apply(State& state, const TimerElapsed& event, const core::TurnInfo& info);
+void apply(State& state, const TimerCancelled& event, const core::TurnInfo& info);
+void apply(State& state, const SignalReceived& event, const core::TurnInfo& info);
+void apply(State& state, const SignalTaken& event, const core::TurnInfo& info);
+void apply(State& state, const ExchangeOpened& event, const core::TurnInfo& info);
+void apply(State& state, const ExchangeProgressed& event, const core::TurnInfo& info);
+void apply(State& state, const ExchangeAnswered& event, const core::TurnInfo& info);
+void apply(State& state, const ExchangeWithdrawn& event, const core::TurnInfo& info);
+void apply(State& state, const MessageSent& event, const core::TurnInfo& info);
+void apply(State& state, const MessageIgnored& event, const core::TurnInfo& info);
+void apply(State& state, const LeaseReleased& event, const core::TurnInfo& info);
+void apply(State& state, const LeaseRenewed& event, const core::TurnInfo& info);
+void apply(State& state, const LeaseClosed& event, const core::TurnInfo& info);
+void apply(State& state, const OperationScheduled& event, const core::TurnInfo& info);
+void apply(State& state, const OperationIntended& event, const core::TurnInfo& info);
+void apply(State& state, const OperationAttemptFailed& event, const core::TurnInfo& info);
+void apply(State& state, const OperationRequeued& event, const core::TurnInfo& info);
+void apply(State& state, const OperationUnknown& event, const core::TurnInfo& info);
+void apply(State& state, const OperationProbed& event, const core::TurnInfo& info);
+void apply(State& state, const OperationProbeStarted& event, const core::TurnInfo& info);
+void apply(State& state, const OperationDecided& event, const core::TurnInfo& info);
+void apply(State& state, const OperationCancelRequested& event, const core::TurnInfo& info);
+void apply(State& state, const OperationSettled& event, const core::TurnInfo& info);
+
+}  // namespace sandglass::engine::run

@@ -1,0 +1,103 @@
+// The vocabulary of runs: what commands, events and state are made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/base/codes.h"
+#include "engine/core/action.h"
+#include "engine/core/payload.h"
+#include "engine/core/stream_id.h"
+#include "engine/core/token.h"
+
+namespace sandglass::engine::run {
+
+/// A payload may have this many bytes inline; more goes to the blob store and is named by digest. A record
+/// holds at least an input and one command of the output that it caused (J2).
+inline constexpr std::size_t kMaxPayloadBytes = 240 * 1024;
+
+/// Values are stored. `none` is a stream without its first event.
+enum class RunStatus : std::uint8_t {
+  none = 0,
+  running = 1,
+  stuck = 2,
+  completed = 3,
+  failed = 4,
+  cancelled = 5,
+  terminated = 6
+};
+/// Where a person sees the run (A3). Set by the workflow; stored.
+enum class Phase : std::uint8_t {
+  queued = 0,
+  starting_sandbox = 1,
+  restoring_workspace = 2,
+  running = 3,
+  waiting_for_approval = 4,
+  uploading_artifacts = 5,
+  releasing = 6,
+  done = 7,
+};
+
+std::string_view name_of(RunStatus status);
+std::string_view name_of(Phase phase);
+inline bool is_closed(RunStatus status) {
+  return status >= RunStatus::completed;
+}
+
+struct StepOptions {
+  core::RetryPolicy retry;
+  std::int64_t start_to_close_ms = 600'000;  // of one attempt; 0: no limit
+  std::int64_t schedule_to_close_ms = 0;     // of all attempts together; 0: no limit
+  friend bool operator==(const StepOptions&, const StepOptions&) = default;
+};
+
+/// How an effect of unknown outcome is settled (O2). Stored.
+enum class Recovery : std::uint8_t {
+  ask = 0,     // an operator says; never sent again by itself
+  probe = 1,   // activity `probe` asks the outside
+  resend = 2,  // the target de-duplicates by key
+};
+
+struct OperationOptions {
+  core::RetryPolicy retry{.max_attempts = 3};
+  Recovery recovery = Recovery::ask;
+  /// Activity that gets the operation's input and key and answers: done (with the result) · not_done with
+  /// code effect_not_done (it did not happen) · anything else: the probe itself failed and is repeated.
+  std::string probe;
+  std::int64_t permit_ms = 10'000;           // start the effect only this long after the intent was submitted
+  std::int64_t attempt_timeout_ms = 30'000;  // cut the attempt at this age
+  std::int64_t settle_ms = 5'000;            // how long the target may take to show what it accepted
+  std::string target;                        // shown in the operation log; clear, no secret
+  std::string credential;                    // reference
+  std::string approval;                      // path of the approval's exchange
+  friend bool operator==(const OperationOptions&, const OperationOptions&) = default;
+};
+
+/// Why a run is stuck, in fields (J14). Names and paths only, never user content.
+struct StuckReport {
+  base::Code code = base::Code::internal;
+  std::string expected;         // what history has
+  std::string actual;           // what the code did instead
+  std::uint64_t event_seq = 0;  // record of the event that does not fit; 0: none
+  std::string path;             // step path
+  std::string message;
+  friend bool operator==(const StuckReport&, const StuckReport&) = default;
+};
+
+/// What an operator says about an operation of unknown outcome.
+enum class OperatorVerdict : std::uint8_t {
+  done = 0,      // it happened
+  not_done = 1,  // it did not; the operation ends so
+  again = 2,     // do it (once more), under a new key
+};
+
+/// Key of an operation (J17), in hex: H(effect root, path, incarnation); the path has generation and ordinal.
+std::string operation_key(std::string_view effect_root, std::string_view path, std::uint32_t incarnation);
+/// Key of a step: stable over attempts and replays.
+std::string step_key(const core::StreamId& stream, std::string_view path);
+
+/// An operation's probe is an action under this path.
+std::string probe_path(std::string_view operation_path);
+
+}  // namespace sandglass::engine::run
