@@ -3,51 +3,44 @@
 #include <utility>
 
 #include "engine/codec/record.h"
+#include "engine/codec/snapshot.h"
 
 namespace sandglass::engine::fold {
 namespace {
 
-// version · level · seq · first record of the turn · flags · leaf(32) · state · first 8 bytes of SHA-256 of
-// all that
-constexpr std::uint64_t kVersion = 1;
-constexpr std::size_t kCheckBytes = 8;
+// Sealed (version in front, checksum behind): level · seq · first record of the turn · flags · leaf(32) ·
+// state
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kLeafBytes = 32;
 constexpr std::uint64_t kInFlight = 1;
 constexpr std::uint64_t kUnanswered = 2;
-
-std::string check_of(std::string_view body) {
-  return std::string(base::sha256(body).view().substr(0, kCheckBytes));
-}
 
 }  // namespace
 
 std::string encode_snapshot(const StreamFold& fold) {
   const StreamHead& head = fold.head();
-  std::string row;
-  codec::put_varint(row, kVersion);
-  codec::put_varint(row, kFormatLevel);
-  codec::put_varint(row, head.seq);
-  codec::put_varint(row, head.turn_first);
-  codec::put_varint(row, (head.in_flight ? kInFlight : 0) | (head.unanswered ? kUnanswered : 0));
-  row += head.leaf.view();
-  row += fold.kind().encode_state(*fold.state());
-  row += check_of(row);
-  return row;
+  std::string body;
+  codec::put_varint(body, kFormatLevel);
+  codec::put_varint(body, head.seq);
+  codec::put_varint(body, head.turn_first);
+  codec::put_varint(body, (head.in_flight ? kInFlight : 0) | (head.unanswered ? kUnanswered : 0));
+  body += head.leaf.view();
+  body += fold.kind().encode_state(*fold.state());
+  return codec::seal_snapshot(kVersion, body);
 }
 
 std::optional<StreamFold> decode_snapshot(const AnyKind& kind, const core::StreamId& stream,
                                           std::string_view row) {
-  if (row.size() < kCheckBytes) return std::nullopt;
-  std::string_view rest = row.substr(0, row.size() - kCheckBytes);
-  if (check_of(rest) != row.substr(rest.size())) return std::nullopt;
-  const auto version = codec::take_varint(rest);
-  const auto level = codec::take_varint(rest);
-  if (version != kVersion || level != kFormatLevel) return std::nullopt;
+  const auto body = codec::open_snapshot(kVersion, row);
+  if (!body) return std::nullopt;
+  std::string_view rest = *body;
+  if (codec::take_varint(rest) != kFormatLevel) return std::nullopt;
   const auto seq = codec::take_varint(rest);
   const auto turn_first = codec::take_varint(rest);
   const auto flags = codec::take_varint(rest);
-  if (!seq || !turn_first || !flags || rest.size() < 32) return std::nullopt;
-  const auto leaf = base::Hash256::from_bytes(rest.substr(0, 32));
-  auto state = kind.decode_state(rest.substr(32));
+  if (!seq || !turn_first || !flags || rest.size() < kLeafBytes) return std::nullopt;
+  const auto leaf = base::Hash256::from_bytes(rest.substr(0, kLeafBytes));
+  auto state = kind.decode_state(rest.substr(kLeafBytes));
   if (!leaf || !state) return std::nullopt;
   const StreamHead head{.seq = *seq,
                         .leaf = *leaf,
