@@ -160,11 +160,13 @@ struct Wire<core::ApprovalRequested> {
     out.set_arguments(hash_bytes(body.arguments.hash));
     out.set_expires_ms(body.expires_ms);
     out.set_approvers(body.approvers);
+    out.set_user(body.user);
   }
   static Result<core::ApprovalRequested> read(const Proto& in) {
     const auto arguments = hash_from(in.arguments());
     if (!arguments) return std::unexpected(arguments.error());
     return core::ApprovalRequested{.tenant = in.tenant(),
+                                   .user = in.user(),
                                    .tool = in.tool(),
                                    .level = in.level(),
                                    .arguments = {*arguments},

@@ -99,6 +99,7 @@ struct ReservationFreed {
 /// parts with their public digests. `arguments` is what the decision is bound to.
 struct ApprovalRequested {
   std::string tenant;
+  std::string user;  // for whom the run acts; at level 3 somebody else must decide
   std::string tool;
   std::uint32_t level = 2;
   ContentDigest arguments;

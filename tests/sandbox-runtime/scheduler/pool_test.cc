@@ -1,7 +1,7 @@
 #include "sandbox-runtime/scheduler/pool.h"
 
 #include "sandbox-runtime/scheduler/codec/codec.h"
-#include "tests/sandbox-runtime/scheduler/harness.h"
+#include "tests/support/decider_stream.h"
 
 namespace sandglass::sandbox_runtime::scheduler {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "sandbox-runtime/scheduler/codec/codec.h"
-#include "tests/sandbox-runtime/scheduler/harness.h"
+#include "tests/support/decider_stream.h"
 
 namespace sandglass::sandbox_runtime::scheduler {
 namespace {

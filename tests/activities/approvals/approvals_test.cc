@@ -1,0 +1,186 @@
+#include "activities/approvals/approvals.h"
+
+#include "activities/approvals/codec/codec.h"
+#include "tests/support/decider_stream.h"
+
+namespace sandglass::activities::approvals {
+namespace {
+
+using base::Code;
+using tests::received;
+using tests::sent;
+
+const core::StreamId kRun = core::StreamId::named(core::StreamKind::run, "r");
+const core::ContentDigest kArguments{base::sha256("arguments")};
+constexpr std::int64_t kDeadline = 10'000;
+
+struct Approvals : tests::Stream<ApprovalsDecider, codec::ApprovalsCodec> {
+  Approvals() { id = approvals_stream(); }
+
+  std::string ask(std::uint32_t level = 2, std::uint32_t approvers = 1, std::string path = "approve#0") {
+    core::ApprovalRequested body{.tenant = "t",
+                                 .user = "ann",
+                                 .tool = "http_request",
+                                 .level = level,
+                                 .arguments = kArguments,
+                                 .expires_ms = kDeadline,
+                                 .approvers = approvers};
+    EXPECT_TRUE(apply(received(kRun, path, body), 1000));
+    return approval_id(kRun, path);
+  }
+  Code decide(const std::string& approval, bool approve, std::string who = "bob", std::int64_t now = 2000,
+              core::ContentDigest arguments = kArguments) {
+    const auto decided =
+        apply(Decide{.id = approval,
+                     .arguments = arguments,
+                     .approve = approve,
+                     .tenant = "t",
+                     .who = std::move(who),
+                     .role = "approver",
+                     .reason = core::DigestKey().make(core::Encoding::json, R"({"why":"ok"})")},
+              now);
+    return decided ? Code::ok : decided.error().code;
+  }
+  ApprovalStatus status(const std::string& approval) const { return state.approvals.at(approval).status; }
+};
+
+TEST(Approvals, AnApprovalReachesItsRunWithWhoAndWhy) {
+  Approvals stream;
+  const std::string id = stream.ask();
+  EXPECT_EQ(stream.decide(id, true), Code::ok);
+  const auto told = sent<core::ApprovalDecided>(stream.last, kRun);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].code, Code::ok);
+  EXPECT_EQ(told[0].arguments, kArguments);
+  EXPECT_TRUE(stream.last.messages[0].payload);
+  const Verdict& verdict = stream.state.approvals.at(id).verdicts.at(0);
+  EXPECT_EQ(verdict.who, "bob");
+  EXPECT_EQ(verdict.role, "approver");
+  EXPECT_EQ(verdict.at_ms, 2000);
+}
+
+TEST(Approvals, ADecisionAboutOtherArgumentsIsRefusedInEveryState) {  // ADV-G7, FR-107, FR-14
+  Approvals stream;
+  const std::string id = stream.ask();
+  const core::ContentDigest other{base::sha256("other")};
+  EXPECT_EQ(stream.decide(id, true, "bob", 2000, other), Code::approval_mismatch);
+  EXPECT_EQ(stream.status(id), ApprovalStatus::waiting);
+  EXPECT_EQ(stream.decide(id, true), Code::ok);
+  EXPECT_EQ(stream.decide(id, true, "bob", 2000, other), Code::approval_mismatch);
+}
+
+TEST(Approvals, TheFirstDecisionIsFinalAndItsRepeatIsASuccess) {  // FR-108, FR-112, FR-113, ADV-G10
+  for (const bool first : {true, false}) {
+    Approvals stream;
+    const std::string id = stream.ask();
+    EXPECT_EQ(stream.decide(id, first), Code::ok);
+    const std::uint64_t records = stream.seq;
+    EXPECT_EQ(stream.decide(id, first, "carol"), Code::ok);
+    EXPECT_TRUE(stream.events().empty());
+    EXPECT_TRUE(stream.last.messages.empty());
+    EXPECT_EQ(stream.decide(id, !first, "carol"), Code::approval_decided);
+    EXPECT_EQ(stream.seq, records + 1);
+    EXPECT_EQ(stream.state.approvals.at(id).verdicts.size(), 1U);
+  }
+}
+
+TEST(Approvals, AConflictNamesWhoDecidedAndHow) {
+  Approvals stream;
+  const std::string id = stream.ask();
+  EXPECT_EQ(stream.decide(id, false, "bob"), Code::ok);
+  const auto refused =
+      stream.apply(Decide{.id = id, .arguments = kArguments, .approve = true, .who = "carol"}, 3000);
+  EXPECT_NE(refused.error().message.find("denied by bob"), std::string::npos) << refused.error().message;
+}
+
+TEST(Approvals, TheDeadlineIsPartOfTheDecisionEvenBeforeItsTimerFires) {  // FR-109
+  const std::pair<std::int64_t, Code> cases[] = {{kDeadline - 1, Code::ok},
+                                                 {kDeadline, Code::approval_expired},
+                                                 {kDeadline + 1, Code::approval_expired},
+                                                 {kDeadline + 3'600'000, Code::approval_expired}};
+  for (const auto& [now, expected] : cases) {
+    Approvals stream;
+    EXPECT_EQ(stream.decide(stream.ask(), true, "bob", now), expected) << now;
+  }
+}
+
+TEST(Approvals, NobodyDecidingInTimeIsExpiredAndNotDenied) {  // ADV-G9, FR-121
+  Approvals stream;
+  const std::string id = stream.ask();
+  const core::TimerChange timer = stream.last.timers_started.at(0);
+  ASSERT_TRUE(stream.apply(core::TimerFired{timer.key, timer.due_ms}, kDeadline));
+  EXPECT_EQ(sent<core::ApprovalDecided>(stream.last, kRun).at(0).code, Code::approval_expired);
+  EXPECT_EQ(stream.status(id), ApprovalStatus::expired);
+  EXPECT_EQ(stream.decide(id, true, "bob", kDeadline + 5), Code::approval_expired);
+  ASSERT_TRUE(stream.apply(core::TimerFired{timer.key, timer.due_ms}, kDeadline + 6));
+  EXPECT_TRUE(stream.last.messages.empty());
+}
+
+TEST(Approvals, AWithdrawnApprovalCannotBeGivenAndAnUnusedOneLapses) {  // FR-122
+  Approvals stream;
+  const std::string waiting = stream.ask();
+  ASSERT_TRUE(stream.apply(received(kRun, "approve#0", core::ApprovalWithdrawn{}), 1500));
+  EXPECT_EQ(stream.decide(waiting, true), Code::approval_withdrawn);
+  EXPECT_EQ(stream.status(waiting), ApprovalStatus::withdrawn);
+  const std::string unused = stream.ask(2, 1, "approve#1");
+  EXPECT_EQ(stream.decide(unused, true), Code::ok);
+  ASSERT_TRUE(stream.apply(received(kRun, "approve#1", core::ApprovalWithdrawn{}), 2500));
+  EXPECT_EQ(stream.status(unused), ApprovalStatus::lapsed);
+}
+
+TEST(Approvals, SeveralApproversMustAllApproveAndOneDenialIsEnough) {  // H1
+  Approvals stream;
+  const std::string id = stream.ask(2, 2);
+  EXPECT_EQ(stream.decide(id, true, "bob"), Code::ok);
+  EXPECT_EQ(stream.decide(id, true, "bob"), Code::ok);
+  EXPECT_EQ(stream.status(id), ApprovalStatus::waiting) << "one person counts once";
+  EXPECT_EQ(stream.decide(id, true, "carol"), Code::ok);
+  EXPECT_EQ(stream.status(id), ApprovalStatus::approved);
+  const std::string denied = stream.ask(2, 3, "approve#1");
+  EXPECT_EQ(stream.decide(denied, true, "bob"), Code::ok);
+  EXPECT_EQ(stream.decide(denied, false, "bob"), Code::ok);
+  EXPECT_EQ(stream.status(denied), ApprovalStatus::denied);
+}
+
+TEST(Approvals, AtLevelThreeSomebodyElseMustApprove) {  // ADV-G10
+  Approvals stream;
+  const std::string low = stream.ask(2);
+  EXPECT_EQ(stream.decide(low, true, "ann"), Code::ok);
+  EXPECT_TRUE(stream.state.approvals.at(low).verdicts.at(0).own_request);
+  const std::string high = stream.ask(3, 1, "approve#1");
+  EXPECT_EQ(stream.decide(high, true, "ann"), Code::permission_denied);
+  EXPECT_EQ(stream.decide(high, true, "bob"), Code::ok);
+}
+
+TEST(Approvals, AnotherTenantsApprovalIsNotFound) {  // ADV-E30
+  Approvals stream;
+  const std::string id = stream.ask();
+  const auto refused =
+      stream.apply(Decide{.id = id, .arguments = kArguments, .approve = true, .tenant = "x"}, 2000);
+  EXPECT_EQ(refused.error().code, Code::not_found);
+}
+
+TEST(Approvals, ARepeatedQuestionGetsTheAnswerThatWasGiven) {  // O8
+  Approvals stream;
+  const std::string id = stream.ask();
+  stream.ask();
+  EXPECT_EQ(stream.state.approvals.size(), 1U);
+  EXPECT_TRUE(stream.events().empty());
+  EXPECT_EQ(stream.decide(id, false), Code::ok);
+  stream.ask();
+  EXPECT_EQ(sent<core::ApprovalDecided>(stream.last, kRun).at(0).code, Code::approval_denied);
+}
+
+TEST(Approvals, OnlyTheLastEndedOnesStayInTheState) {
+  Approvals stream;
+  for (std::size_t i = 0; i < kEndedKept + 5; ++i) {
+    const std::string id = stream.ask(2, 1, std::to_string(i));
+    EXPECT_EQ(stream.decide(id, true), Code::ok);
+    if (i % 100 != 0) stream.last = {};
+  }
+  EXPECT_EQ(stream.state.approvals.size(), kEndedKept);
+  EXPECT_EQ(stream.decide(approval_id(kRun, "0"), true), Code::not_found);
+}
+
+}  // namespace
+}  // namespace sandglass::activities::approvals
