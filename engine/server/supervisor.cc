@@ -67,7 +67,7 @@ base::UniqueFd block_signals() {
 
 }  // namespace
 
-Supervisor::Supervisor(DataFolder folder, Config config, SupervisorOptions options)
+Supervisor::Supervisor(base::DataFolder folder, Config config, SupervisorOptions options)
     : folder_(std::move(folder)),
       config_(std::move(config)),
       options_(std::move(options)),
@@ -152,7 +152,7 @@ void Supervisor::start_or_back_off(Service& service, base::Status (Supervisor::*
 base::Result<base::UniqueFd> Supervisor::start_effect() {
   // Every executor holds the lock through a description of its own: it is free only when that process is gone
   // (V2).
-  auto lock = FileLock::wait(folder_.file("effect.lock"));
+  auto lock = base::FileLock::wait(folder_.file("effect.lock"));
   if (!lock) return std::unexpected(lock.error());
   auto pair = stream_pair();
   if (!pair) return std::unexpected(pair.error());

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/data_folder.h"
 #include "engine/base/exit_code.h"
 #include "engine/base/unique_fd.h"
 #include "engine/server/child.h"
 #include "engine/server/config.h"
 #include "engine/server/control.h"
-#include "engine/server/data_folder.h"
 
 namespace sandglass::engine::server {
 
@@ -29,7 +29,7 @@ struct SupervisorOptions {
 /// Thread rule: one thread, which must be the process's main thread and its only one.
 class Supervisor {
  public:
-  Supervisor(DataFolder folder, Config config, SupervisorOptions options);
+  Supervisor(base::DataFolder folder, Config config, SupervisorOptions options);
   /// Runs until stopped by SIGTERM or SIGINT, by idleness if asked for, or by an incurable end of the engine.
   base::Exit run();
 
@@ -61,7 +61,7 @@ class Supervisor {
   void stop(std::vector<Service*> services, std::int64_t grace_ms);
   int wait_ms(std::int64_t now_ns) const;
 
-  DataFolder folder_;
+  base::DataFolder folder_;
   Config config_;
   SupervisorOptions options_;
   std::string programs_;

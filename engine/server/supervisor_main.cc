@@ -14,16 +14,16 @@ namespace {
 using namespace sandglass::engine;
 
 base::Result<base::Exit> serve(const server::ServerArguments& arguments) {
-  auto path = server::choose_data_folder(arguments.data);
+  auto path = base::choose_data_folder(arguments.data);
   if (!path) return std::unexpected(path.error());
   base::SystemRandom random;
-  auto folder = server::DataFolder::open(*path, random);
+  auto folder = base::DataFolder::open(*path, random);
   if (!folder) return std::unexpected(folder.error());
   const bool named = !arguments.config.empty();
   auto config =
       server::load_config(named ? arguments.config : folder->config_file(), named, arguments.settings);
   if (!config) return std::unexpected(config.error());
-  auto lock = server::FileLock::take(folder->file("supervisor.lock"));
+  auto lock = base::FileLock::take(folder->file("supervisor.lock"));
   if (!lock) return std::unexpected(lock.error());
   server::Supervisor supervisor(std::move(*folder), std::move(*config),
                                 {.config_path = arguments.config,

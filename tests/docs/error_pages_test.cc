@@ -33,7 +33,8 @@ TEST(ErrorPages, EveryCodeHasAPageWithItsTitleAndThreeParts) {
     std::ifstream file(path);
     ASSERT_TRUE(file) << "write " << path << " for code " << code.name;
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_TRUE(text.starts_with("# " + std::to_string(code.number) + " " + code.name + ": " + code.title + "\n"))
+    EXPECT_TRUE(
+        text.starts_with("# " + std::to_string(code.number) + " " + code.name + ": " + code.title + "\n"))
         << path;
     for (const char* part : {"\n## What happened\n", "\n## Why\n", "\n## What to do\n"}) {
       const auto at = text.find(part);

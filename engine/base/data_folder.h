@@ -16,13 +16,13 @@
 #include "engine/base/ports.h"
 #include "engine/base/result.h"
 
-namespace sandglass::engine::server {
+namespace sandglass::engine::base {
 
 inline constexpr int kFolderFormat = 1;
 
 /// --data, else $SANDGLASS_DATA, else /var/lib/sandglass as root and $XDG_DATA_HOME/sandglass
 /// (~/.local/share/sandglass) for others. Errors: usage, when none of them is known.
-base::Result<std::string> choose_data_folder(std::string_view flag);
+Result<std::string> choose_data_folder(std::string_view flag);
 
 /// An flock on a file; released with the object or the process.
 class FileLock {
@@ -34,9 +34,9 @@ class FileLock {
 
   /// folder_locked, naming the process that wrote its id into the file. Ours is written once the lock is
   /// held.
-  static base::Result<FileLock> take(const std::string& path);
+  static Result<FileLock> take(const std::string& path);
   /// Waits until the lock is free.
-  static base::Result<FileLock> wait(const std::string& path);
+  static Result<FileLock> wait(const std::string& path);
   /// The descriptor that holds it; a child that inherits it holds the lock as well.
   int fd() const { return fd_; }
 
@@ -50,9 +50,9 @@ class DataFolder {
  public:
   /// Makes the folder and what it lacks. Refuses: another format (folder_version), a folder that is not ours
   /// or not writable (io_error), a full disk (disk_full).
-  static base::Result<DataFolder> open(const std::string& path, base::Random& random);
+  static Result<DataFolder> open(const std::string& path, Random& random);
   /// For readers: must exist and be of our format; changes nothing.
-  static base::Result<DataFolder> open_read_only(const std::string& path);
+  static Result<DataFolder> open_read_only(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::string& id() const { return id_; }
@@ -63,7 +63,7 @@ class DataFolder {
   std::string host_socket() const { return file("run/host.sock"); }
   std::string config_file() const { return file("sandglass.yaml"); }
   std::string token_file(std::string_view name) const { return file("tokens/") + std::string(name); }
-  base::Result<std::string> tenant_key() const;
+  Result<std::string> tenant_key() const;
 
  private:
   std::string path_;
@@ -71,11 +71,11 @@ class DataFolder {
 };
 
 /// Writes a file so that it is there whole or not at all: beside it, synced, renamed. Mode 0600.
-base::Status write_whole_file(const std::string& path, std::string_view bytes);
+Status write_whole_file(const std::string& path, std::string_view bytes);
 /// The file's bytes; not more than `limit` (file_unreadable).
-base::Result<std::string> read_whole_file(const std::string& path, std::size_t limit);
+Result<std::string> read_whole_file(const std::string& path, std::size_t limit);
 
 /// io_error or disk_full by errno, "what path: reason".
-base::Error system_error(const std::string& what, const std::string& path, int reason);
+Error system_error(const std::string& what, const std::string& path, int reason);
 
-}  // namespace sandglass::engine::server
+}  // namespace sandglass::engine::base

@@ -1,4 +1,4 @@
-#include "engine/server/data_folder.h"
+#include "engine/base/data_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 
 #include "engine/base/system_ports.h"
 
-namespace sandglass::engine::server {
+namespace sandglass::engine::base {
 namespace {
 
 class DataFolderTest : public testing::Test {
@@ -20,7 +20,7 @@ class DataFolderTest : public testing::Test {
   ~DataFolderTest() override { std::filesystem::remove_all(root_); }
 
   std::string root_;
-  base::SystemRandom random_;
+  SystemRandom random_;
 };
 
 TEST_F(DataFolderTest, ANewFolderIsPrivateAndHasItsKey) {
@@ -49,22 +49,22 @@ TEST_F(DataFolderTest, AFolderOfAnotherVersionIsRefused) {
   std::ofstream(root_ + "/d/format") << "sandglass-data 999\n";
   const auto opened = DataFolder::open(root_ + "/d", random_);
   ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().code, base::Code::folder_version);
+  EXPECT_EQ(opened.error().code, Code::folder_version);
   EXPECT_NE(opened.error().message.find("has format 999"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(root_ + "/d/keys"));
-  EXPECT_EQ(DataFolder::open_read_only(root_ + "/d").error().code, base::Code::folder_version);
+  EXPECT_EQ(DataFolder::open_read_only(root_ + "/d").error().code, Code::folder_version);
 }
 
 TEST_F(DataFolderTest, AFolderThatLostItsFormatFileIsNotTakenForANewOne) {
   ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
   std::filesystem::remove(root_ + "/d/format");
-  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, base::Code::folder_version);
+  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, Code::folder_version);
 }
 
 TEST_F(DataFolderTest, AFileInItsPlaceIsAnError) {
   std::ofstream(root_ + "/d") << "x";
-  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, base::Code::io_error);
-  EXPECT_EQ(DataFolder::open_read_only(root_ + "/none").error().code, base::Code::not_found);
+  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, Code::io_error);
+  EXPECT_EQ(DataFolder::open_read_only(root_ + "/none").error().code, Code::not_found);
 }
 
 TEST_F(DataFolderTest, ALockIsHeldOnceAndNamesItsHolder) {
@@ -72,11 +72,11 @@ TEST_F(DataFolderTest, ALockIsHeldOnceAndNamesItsHolder) {
   ASSERT_TRUE(held);
   const auto second = FileLock::take(root_ + "/lock");
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, base::Code::folder_locked);
+  EXPECT_EQ(second.error().code, Code::folder_locked);
   EXPECT_NE(second.error().message.find("process " + std::to_string(getpid())), std::string::npos);
   held = FileLock::take(root_ + "/other");
   EXPECT_TRUE(FileLock::take(root_ + "/lock"));
 }
 
 }  // namespace
-}  // namespace sandglass::engine::server
+}  // namespace sandglass::engine::base

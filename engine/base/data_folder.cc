@@ -1,4 +1,4 @@
-#include "engine/server/data_folder.h"
+#include "engine/base/data_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,15 +13,15 @@
 
 #include "engine/base/hash.h"
 
-namespace sandglass::engine::server {
+namespace sandglass::engine::base {
 
 namespace {
 
-using base::Code;
+using Code;
 
 constexpr std::string_view kFormatPrefix = "sandglass-data ";
 
-base::Status make_folder(const std::string& path) {
+Status make_folder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0) return {};
   const int reason = errno;
   struct stat info{};
@@ -30,7 +30,7 @@ base::Status make_folder(const std::string& path) {
 }
 
 /// Makes the folder and its missing parents; parents get the usual mode.
-base::Status make_folders(const std::string& path) {
+Status make_folders(const std::string& path) {
   for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
     const std::string parent = path.substr(0, at);
     if (mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) {
@@ -40,26 +40,24 @@ base::Status make_folders(const std::string& path) {
   return make_folder(path);
 }
 
-base::Status check_format(const std::string& path, const std::string& text) {
+Status check_format(const std::string& path, const std::string& text) {
   const std::string_view line(text);
   const std::string expected = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
   if (line == expected) return {};
   if (!line.starts_with(kFormatPrefix)) {
-    return base::fail(Code::folder_version,
-                      path +
-                          " is not a Sandglass data folder: its file 'format' is foreign; "
-                          "choose another folder with --data");
+    return fail(Code::folder_version, path +
+                                          " is not a Sandglass data folder: its file 'format' is foreign; "
+                                          "choose another folder with --data");
   }
   std::string found(line.substr(kFormatPrefix.size()));
   while (!found.empty() && found.back() == '\n') found.pop_back();
-  return base::fail(Code::folder_version,
-                    "the data folder " + path + " has format " + found + ", this program reads " +
-                        std::to_string(kFolderFormat) +
-                        "; open it with the Sandglass that wrote it, nothing was changed");
+  return fail(Code::folder_version, "the data folder " + path + " has format " + found +
+                                        ", this program reads " + std::to_string(kFolderFormat) +
+                                        "; open it with the Sandglass that wrote it, nothing was changed");
 }
 
 /// Opening somebody's home by mistake must not turn it into a data folder.
-base::Result<bool> is_empty_or_ours(const std::string& path) {
+Result<bool> is_empty_or_ours(const std::string& path) {
   const std::string format = path + "/format";
   if (access(format.c_str(), F_OK) == 0) return true;
   for (const char* sign : {"/journal", "/keys"}) {
@@ -68,17 +66,15 @@ base::Result<bool> is_empty_or_ours(const std::string& path) {
   return true;
 }
 
-base::Status check_owner(const std::string& path) {
+Status check_owner(const std::string& path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0)
     return std::unexpected(system_error("cannot open the data folder", path, errno));
-  if (!S_ISDIR(info.st_mode))
-    return base::fail(Code::io_error, "the data folder " + path + " is not a folder");
+  if (!S_ISDIR(info.st_mode)) return fail(Code::io_error, "the data folder " + path + " is not a folder");
   if (info.st_uid != geteuid()) {
-    return base::fail(Code::io_error, "the data folder " + path + " belongs to uid " +
-                                          std::to_string(info.st_uid) + ", this program runs as " +
-                                          std::to_string(geteuid()) +
-                                          "; start it as the owner or choose another with --data");
+    return fail(Code::io_error, "the data folder " + path + " belongs to uid " + std::to_string(info.st_uid) +
+                                    ", this program runs as " + std::to_string(geteuid()) +
+                                    "; start it as the owner or choose another with --data");
   }
   if ((info.st_mode & 0077) != 0 && chmod(path.c_str(), 0700) != 0) {
     return std::unexpected(system_error("cannot make the data folder private", path, errno));
@@ -89,11 +85,11 @@ base::Status check_owner(const std::string& path) {
   return {};
 }
 
-base::Status make_random_file(const std::string& path, base::Random& random, std::size_t bytes, bool hex) {
+Status make_random_file(const std::string& path, Random& random, std::size_t bytes, bool hex) {
   if (access(path.c_str(), F_OK) == 0) return {};
   std::string value(bytes, '\0');
   random.fill({reinterpret_cast<std::uint8_t*>(value.data()), value.size()});
-  return write_whole_file(path, hex ? base::to_hex(value) : value);
+  return write_whole_file(path, hex ? to_hex(value) : value);
 }
 
 std::string holder_of(int fd) {
@@ -107,7 +103,7 @@ std::string holder_of(int fd) {
   return holder.empty() ? "another process" : "process " + holder;
 }
 
-base::Result<int> open_lock(const std::string& path) {
+Result<int> open_lock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return std::unexpected(system_error("cannot open the lock", path, errno));
   return fd;
@@ -121,12 +117,12 @@ void write_holder(int fd) {
 
 }  // namespace
 
-base::Error system_error(const std::string& what, const std::string& path, int reason) {
+Error system_error(const std::string& what, const std::string& path, int reason) {
   const Code code = reason == ENOSPC || reason == EDQUOT ? Code::disk_full : Code::io_error;
   return {code, what + " " + path + ": " + std::strerror(reason)};
 }
 
-base::Result<std::string> choose_data_folder(std::string_view flag) {
+Result<std::string> choose_data_folder(std::string_view flag) {
   std::string path(flag);
   if (path.empty()) {
     if (const char* set = std::getenv("SANDGLASS_DATA"); set != nullptr) path = set;
@@ -140,7 +136,7 @@ base::Result<std::string> choose_data_folder(std::string_view flag) {
     }
   }
   if (path.empty()) {
-    return base::fail(Code::usage, "no data folder is known: give --data FOLDER or set SANDGLASS_DATA");
+    return fail(Code::usage, "no data folder is known: give --data FOLDER or set SANDGLASS_DATA");
   }
   if (path.front() != '/') {
     std::string here(4096, '\0');
@@ -163,21 +159,21 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
   return *this;
 }
 
-base::Result<FileLock> FileLock::take(const std::string& path) {
+Result<FileLock> FileLock::take(const std::string& path) {
   auto fd = open_lock(path);
   if (!fd) return std::unexpected(fd.error());
   FileLock lock(*fd);
   if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
     const int reason = errno;
     if (reason != EWOULDBLOCK) return std::unexpected(system_error("cannot lock", path, reason));
-    return base::fail(Code::folder_locked, holder_of(*fd) + " holds " + path +
-                                               "; stop it, or choose another data folder with --data");
+    return fail(Code::folder_locked,
+                holder_of(*fd) + " holds " + path + "; stop it, or choose another data folder with --data");
   }
   write_holder(*fd);
   return lock;
 }
 
-base::Result<FileLock> FileLock::wait(const std::string& path) {
+Result<FileLock> FileLock::wait(const std::string& path) {
   auto fd = open_lock(path);
   if (!fd) return std::unexpected(fd.error());
   FileLock lock(*fd);
@@ -188,11 +184,11 @@ base::Result<FileLock> FileLock::wait(const std::string& path) {
   return lock;
 }
 
-base::Status write_whole_file(const std::string& path, std::string_view bytes) {
+Status write_whole_file(const std::string& path, std::string_view bytes) {
   const std::string beside = path + ".new";
   const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return std::unexpected(system_error("cannot write", beside, errno));
-  base::Status status;
+  Status status;
   while (!bytes.empty() && status) {
     const auto wrote = write(fd, bytes.data(), bytes.size());
     if (wrote < 0 && errno != EINTR) status = std::unexpected(system_error("cannot write", beside, errno));
@@ -215,9 +211,9 @@ base::Status write_whole_file(const std::string& path, std::string_view bytes) {
   return status;
 }
 
-base::Result<std::string> read_whole_file(const std::string& path, std::size_t limit) {
+Result<std::string> read_whole_file(const std::string& path, std::size_t limit) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return base::fail(Code::file_unreadable, "cannot read " + path + ": " + std::strerror(errno));
+  if (fd < 0) return fail(Code::file_unreadable, "cannot read " + path + ": " + std::strerror(errno));
   std::string bytes;
   std::array<char, 16384> part{};
   for (;;) {
@@ -227,20 +223,20 @@ base::Result<std::string> read_whole_file(const std::string& path, std::size_t l
       const std::string why =
           got < 0 ? std::strerror(errno) : "larger than " + std::to_string(limit) + " bytes";
       close(fd);
-      return base::fail(Code::file_unreadable, "cannot read " + path + ": " + why);
+      return fail(Code::file_unreadable, "cannot read " + path + ": " + why);
     }
     if (got == 0) break;
     bytes.append(part.data(), static_cast<std::size_t>(got));
   }
   close(fd);
   if (bytes.size() > limit) {
-    return base::fail(Code::file_unreadable,
-                      "cannot read " + path + ": larger than " + std::to_string(limit) + " bytes");
+    return fail(Code::file_unreadable,
+                "cannot read " + path + ": larger than " + std::to_string(limit) + " bytes");
   }
   return bytes;
 }
 
-base::Result<DataFolder> DataFolder::open(const std::string& path, base::Random& random) {
+Result<DataFolder> DataFolder::open(const std::string& path, Random& random) {
   if (auto made = make_folders(path); !made) return std::unexpected(made.error());
   if (auto owned = check_owner(path); !owned) return std::unexpected(owned.error());
   DataFolder folder;
@@ -253,9 +249,9 @@ base::Result<DataFolder> DataFolder::open(const std::string& path, base::Random&
   } else {
     const auto ours = is_empty_or_ours(path);
     if (ours && !*ours) {
-      return base::fail(Code::folder_version, "the data folder " + path +
-                                                  " has a journal or keys but no file 'format'; "
-                                                  "restore that file or choose another folder with --data");
+      return fail(Code::folder_version, "the data folder " + path +
+                                            " has a journal or keys but no file 'format'; "
+                                            "restore that file or choose another folder with --data");
     }
     const std::string line = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
     if (auto written = write_whole_file(format, line); !written) return std::unexpected(written.error());
@@ -274,13 +270,13 @@ base::Result<DataFolder> DataFolder::open(const std::string& path, base::Random&
   return folder;
 }
 
-base::Result<DataFolder> DataFolder::open_read_only(const std::string& path) {
+Result<DataFolder> DataFolder::open_read_only(const std::string& path) {
   DataFolder folder;
   folder.path_ = path;
   auto text = read_whole_file(folder.file("format"), 256);
   if (!text) {
-    return base::fail(Code::not_found,
-                      "there is no Sandglass data folder at " + path + " (" + text.error().message + ")");
+    return fail(Code::not_found,
+                "there is no Sandglass data folder at " + path + " (" + text.error().message + ")");
   }
   if (auto checked = check_format(path, *text); !checked) return std::unexpected(checked.error());
   auto id = read_whole_file(folder.file("id"), 16);
@@ -289,13 +285,13 @@ base::Result<DataFolder> DataFolder::open_read_only(const std::string& path) {
   return folder;
 }
 
-base::Result<std::string> DataFolder::tenant_key() const {
+Result<std::string> DataFolder::tenant_key() const {
   auto key = read_whole_file(file("keys/tenant"), 32);
   if (key && key->size() != 32) {
-    return base::fail(Code::record_damaged,
-                      "the tenant key " + file("keys/tenant") + " is not 32 bytes long; restore it");
+    return fail(Code::record_damaged,
+                "the tenant key " + file("keys/tenant") + " is not 32 bytes long; restore it");
   }
   return key;
 }
 
-}  // namespace sandglass::engine::server
+}  // namespace sandglass::engine::base
