@@ -17,8 +17,6 @@ namespace sandglass::engine::base {
 
 namespace {
 
-using Code;
-
 constexpr std::string_view kFormatPrefix = "sandglass-data ";
 
 Status make_folder(const std::string& path) {
