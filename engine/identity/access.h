@@ -19,6 +19,7 @@ enum class Call : std::uint8_t {
   cancel_run,
   terminate_run,
   resume_run,
+  decide_operation,
   list_approvals,
   decide,
   describe_journal,

@@ -1,0 +1,300 @@
+#include "engine/client/client.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "engine/base/hash.h"
+#include "engine/base/system_ports.h"
+#include "engine/base/unique_fd.h"
+#include "engine/client/tree_walk.h"
+#include "schemas/sandglass/v1/api_service.grpc.pb.h"
+#include "schemas/sandglass/v1/error.pb.h"
+
+namespace sandglass::engine::client {
+
+namespace {
+
+using base::Code;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kMaxMessageBytes = 64 << 20;
+constexpr std::int64_t kRetryPauseMs = 50;
+constexpr std::size_t kMaxSocketPath = 100;
+
+base::Error to_error(const grpc::Status& status) {
+  api::Error details;
+  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
+    return {static_cast<Code>(details.code()), details.message()};
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return {Code::engine_unreachable, "no engine answers: " + status.error_message()};
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return {Code::unauthenticated, status.error_message()};
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {Code::timed_out, "the engine did not answer in time"};
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return {Code::overloaded, status.error_message()};
+    case grpc::StatusCode::CANCELLED:
+      return {Code::cancelled, "the call was cancelled"};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {Code::invalid_argument, "the engine does not know this call; it is of another version"};
+    default:
+      return {Code::internal, status.error_message()};
+  }
+}
+
+/// Whether the same call may be answered when it is made again.
+bool may_come_back(const base::Error& error) {
+  return error.code == Code::engine_unreachable || error.code == Code::unavailable ||
+         error.code == Code::outcome_unknown;
+}
+
+/// A socket path longer than sun_path is reached through a descriptor of its folder.
+std::string socket_target(const std::string& path, base::UniqueFd& folder) {
+  if (path.size() <= kMaxSocketPath) return "unix:" + path;
+  const auto slash = path.rfind('/');
+  folder.reset(open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  return "unix:/proc/self/fd/" + std::to_string(folder.get()) + path.substr(slash);
+}
+
+}  // namespace
+
+/// Ties a Stop to one call for as long as it lives.
+class StopScope {
+ public:
+  StopScope(Stop& stop, grpc::ClientContext& context) : stop_(stop) {
+    const std::lock_guard lock(stop_.mutex_);
+    stop_.cancel_ = [&context] { context.TryCancel(); };
+    if (stop_.stopped_) context.TryCancel();
+  }
+  ~StopScope() {
+    const std::lock_guard lock(stop_.mutex_);
+    stop_.cancel_ = nullptr;
+  }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+ private:
+  Stop& stop_;
+};
+
+void Stop::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (cancel_) cancel_();
+}
+
+struct Client::Impl {
+  explicit Impl(ConnectOptions connect) : options(std::move(connect)) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    const std::string target =
+        options.address.empty() ? socket_target(options.socket, socket_folder) : "ipv4:" + options.address;
+    channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+    stub = api::Sandglass::NewStub(channel);
+  }
+
+  void prepare(grpc::ClientContext& context) const {
+    if (!options.token.empty()) context.AddMetadata("authorization", "Bearer " + options.token);
+  }
+
+  template <class Request, class Reply>
+  base::Result<Reply> call(grpc::Status (api::Sandglass::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                        Reply*),
+                           const Request& request) {
+    const auto until = steady_clock::now() + milliseconds(options.retry_for_ms);
+    for (;;) {
+      grpc::ClientContext context;
+      prepare(context);
+      Reply reply;
+      const grpc::Status status = ((*stub).*method)(&context, request, &reply);
+      if (status.ok()) return reply;
+      base::Error error = to_error(status);
+      if (!may_come_back(error) || steady_clock::now() >= until) return std::unexpected(std::move(error));
+      std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+    }
+  }
+
+  /// Reads one stream to its end. `got_any` tells whether something came.
+  template <class Message, class Open>
+  base::Status read(Open open, const Receiver<Message>& receiver, grpc::ClientContext& context,
+                    bool& got_any) {
+    auto reader = open(&context);
+    Message message;
+    while (reader->Read(&message)) {
+      got_any = true;
+      if (receiver(message)) continue;
+      context.TryCancel();
+      reader->Finish();
+      return {};
+    }
+    const grpc::Status status = reader->Finish();
+    if (status.ok()) return {};
+    return std::unexpected(to_error(status));
+  }
+
+  template <class Message, class Open>
+  base::Status read_once(Open open, const Receiver<Message>& receiver) {
+    const auto until = steady_clock::now() + milliseconds(options.retry_for_ms);
+    for (;;) {
+      grpc::ClientContext context;
+      prepare(context);
+      bool got_any = false;
+      auto status = read<Message>(open, receiver, context, got_any);
+      if (status || got_any || !may_come_back(status.error()) || steady_clock::now() >= until) return status;
+      std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+    }
+  }
+
+  ConnectOptions options;
+  base::UniqueFd socket_folder;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<api::Sandglass::Stub> stub;
+};
+
+Client::Client(ConnectOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Client::~Client() = default;
+
+base::Result<api::StatusReply> Client::ping(std::int64_t timeout_ms) {
+  grpc::ClientContext context;
+  impl_->prepare(context);
+  context.set_deadline(std::chrono::system_clock::now() + milliseconds(timeout_ms));
+  api::StatusReply reply;
+  const grpc::Status status = impl_->stub->Status(&context, {}, &reply);
+  if (status.ok()) return reply;
+  return std::unexpected(to_error(status));
+}
+
+base::Result<api::StartRunReply> Client::start_run(const api::StartRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::StartRun, request);
+}
+base::Result<api::ListRunsReply> Client::list_runs(const api::ListRunsRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::ListRuns, request);
+}
+base::Result<api::RunDetail> Client::get_run(const api::GetRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::GetRun, request);
+}
+base::Result<api::CommandReply> Client::signal_run(const api::SignalRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::SignalRun, request);
+}
+base::Result<api::CommandReply> Client::cancel_run(const api::CancelRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::CancelRun, request);
+}
+base::Result<api::CommandReply> Client::terminate_run(const api::TerminateRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::TerminateRun, request);
+}
+base::Result<api::CommandReply> Client::resume_run(const api::ResumeRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::ResumeRun, request);
+}
+base::Result<api::CommandReply> Client::decide_operation(const api::DecideOperationRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::DecideOperation, request);
+}
+base::Result<api::ListApprovalsReply> Client::list_approvals(const api::ListApprovalsRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::ListApprovals, request);
+}
+base::Result<api::CommandReply> Client::decide(const api::DecideRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::Decide, request);
+}
+base::Result<api::DescribeJournalReply> Client::describe_journal() {
+  return impl_->call(&api::Sandglass::Stub::DescribeJournal, api::DescribeJournalRequest());
+}
+base::Result<api::ListArtifactsReply> Client::list_artifacts(const api::ListArtifactsRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::ListArtifacts, request);
+}
+base::Result<api::CommandReply> Client::create_token(const api::CreateTokenRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::CreateToken, request);
+}
+base::Result<api::CommandReply> Client::revoke_token(const api::RevokeTokenRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::RevokeToken, request);
+}
+base::Result<api::ListTokensReply> Client::list_tokens() {
+  return impl_->call(&api::Sandglass::Stub::ListTokens, api::ListTokensRequest());
+}
+base::Result<api::StatusReply> Client::status() {
+  return impl_->call(&api::Sandglass::Stub::Status, api::StatusRequest());
+}
+
+base::Status Client::follow_run(api::FollowRunRequest request, const Receiver<api::RunUpdate>& receiver,
+                                Stop& stop, const std::function<void(bool)>& away) {
+  bool is_away = false;
+  const auto tell = [&](bool now_away) {
+    if (away && is_away != now_away) away(now_away);
+    is_away = now_away;
+  };
+  const Receiver<api::RunUpdate> remember = [&](const api::RunUpdate& update) {
+    tell(false);
+    request.set_after_seq(update.seq());
+    return receiver(update);
+  };
+  auto until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
+  for (;;) {
+    grpc::ClientContext context;
+    impl_->prepare(context);
+    const StopScope scope(stop, context);
+    bool got_any = false;
+    auto status = impl_->read<api::RunUpdate>(
+        [&](grpc::ClientContext* ctx) { return impl_->stub->FollowRun(ctx, request); }, remember, context,
+        got_any);
+    if (status || stop.stopped() || !may_come_back(status.error())) return status;
+    if (got_any) until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
+    if (steady_clock::now() >= until) return status;
+    tell(true);
+    std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+  }
+}
+
+base::Status Client::read_history(const api::ReadHistoryRequest& request,
+                                  const Receiver<api::HistoryRecord>& receiver) {
+  return impl_->read_once<api::HistoryRecord>(
+      [&](grpc::ClientContext* context) { return impl_->stub->ReadHistory(context, request); }, receiver);
+}
+
+base::Status Client::read_order(const api::ReadOrderRequest& request,
+                                const Receiver<api::HistoryRecord>& receiver) {
+  return impl_->read_once<api::HistoryRecord>(
+      [&](grpc::ClientContext* context) { return impl_->stub->ReadOrder(context, request); }, receiver);
+}
+
+base::Status Client::get_artifact(const api::GetArtifactRequest& request,
+                                  const Receiver<api::ContentPart>& receiver) {
+  return impl_->read_once<api::ContentPart>(
+      [&](grpc::ClientContext* context) { return impl_->stub->GetArtifact(context, request); }, receiver);
+}
+
+base::Result<api::UploadTreeReply> Client::upload_tree(const std::string& folder) {
+  const auto until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
+  for (;;) {
+    grpc::ClientContext context;
+    impl_->prepare(context);
+    api::UploadTreeReply reply;
+    auto writer = impl_->stub->UploadTree(&context, &reply);
+    const auto walked = walk_tree(folder, [&](const api::TreePart& part) { return writer->Write(part); });
+    if (!walked) context.TryCancel();
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    if (!walked) return std::unexpected(walked.error());
+    if (status.ok()) return reply;
+    base::Error error = to_error(status);
+    if (!may_come_back(error) || steady_clock::now() >= until) return std::unexpected(std::move(error));
+    std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+  }
+}
+
+std::string new_request_id() {
+  std::string bytes(16, '\0');
+  base::SystemRandom().fill({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+  return base::to_hex(bytes);
+}
+
+}  // namespace sandglass::engine::client
