@@ -1,0 +1,51 @@
+// One RocksDB database in a folder: rows of view and journal together, so that a batch is one atomic, synced
+// write (J7). No RocksDB type is in this header.
+//
+// Recovery accepts a last write that is cut short (it was never acknowledged) and refuses every other damage
+// of the log: synced data is never rolled back in silence (J7, FR-85, FR-86).
+//
+// Thread rule: scan and write from any thread. Errors: folder_locked, record_damaged, disk_full, io_error.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/view/view.h"
+
+namespace sandglass::engine::view {
+
+struct DatabaseOptions {
+  std::string path;
+  bool create_if_missing = true;
+  bool read_only = false;  // takes no lock and changes nothing
+};
+
+class Database {
+ public:
+  static base::Result<std::unique_ptr<Database>> open(const DatabaseOptions& options);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  base::Result<ScanResult> scan(const ScanRequest& request) const;
+
+  /// Writes all groups as one batch with one sync. After an error every later write fails too: what a failed
+  /// sync has left behind is not known, so the folder must be opened again (J6).
+  base::Status write(std::span<const std::vector<ViewChange>> groups);
+
+  /// Whoever checks an owner epoch and writes holds it shared; whoever raises one holds it alone.
+  std::shared_mutex& owner_mutex() { return owner_mutex_; }
+
+ private:
+  struct Impl;
+  explicit Database(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+  std::shared_mutex owner_mutex_;
+};
+
+}  // namespace sandglass::engine::view
