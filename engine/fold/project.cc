@@ -88,7 +88,10 @@ void project_header(const codec::TurnHeader& header, std::uint16_t partitions, V
 void project_record(StreamFold& fold, const core::StreamState* before, const codec::TurnHeader& header,
                     std::uint16_t partitions, ViewChanges& changes) {
   project_header(header, partitions, changes);
-  if (before != nullptr) fold.kind().project(*before, *fold.state(), fold.stream(), changes);
+  if (before != nullptr) {
+    fold.kind().project(*before, *fold.state(), fold.stream(), partition_of(fold.stream(), partitions),
+                        changes);
+  }
   if (fold.snapshot_due()) {
     changes.push_back({view::snapshot_key(fold.stream()), encode_snapshot(fold)});
     fold.snapshot_made();

@@ -14,6 +14,7 @@
 #include "engine/base/result.h"
 #include "engine/codec/event.h"
 #include "engine/core/decider.h"
+#include "engine/core/stored_record.h"
 #include "engine/view/view.h"
 
 namespace sandglass::engine::fold {
@@ -65,7 +66,8 @@ class AnyKind {
   /// Rows of the kind's own tables (visibility …) for one record; functions of states before and after it
   /// alone.
   virtual void project(const core::StreamState& before, const core::StreamState& after,
-                       const core::StreamId& stream, ViewChanges& changes) const = 0;
+                       const core::StreamId& stream, core::PartitionId partition,
+                       ViewChanges& changes) const = 0;
 };
 
 /// A view without tables of its own.
@@ -82,7 +84,7 @@ struct NoView {
 ///     static base::Result<State> decode_state(std::string_view);
 ///   };
 /// and a view: struct SomeView {
-///     static void project(before, after, stream, ViewChanges&);
+///     static void project(before, after, stream, ViewChanges&);   // or with the partition after the stream
 ///     static bool projects(const Event&);   // optional: false for events that never change its rows
 ///   };
 template <core::StreamKind kKind, bool kActivates, class Decider, class Codec, class ViewOf>
@@ -184,8 +186,12 @@ class Kind final : public AnyKind {
     }
   }
   void project(const core::StreamState& before, const core::StreamState& after, const core::StreamId& stream,
-               ViewChanges& changes) const override {
-    ViewOf::project(value(before), value(after), stream, changes);
+               core::PartitionId partition, ViewChanges& changes) const override {
+    if constexpr (requires { ViewOf::project(value(before), value(after), stream, partition, changes); }) {
+      ViewOf::project(value(before), value(after), stream, partition, changes);
+    } else {
+      ViewOf::project(value(before), value(after), stream, changes);
+    }
   }
 
  private:

@@ -37,7 +37,10 @@ class Decision {
   /// Text from outside (an error message): a slot, since headers hold no user content. Nothing compares it.
   core::PayloadRef store_text(const std::string& text) {
     if (text.empty()) return {};
-    return out_.store({std::make_shared<const core::Slot>(core::Slot{core::Encoding::bytes, text}), {}});
+    constexpr std::size_t kMaxText = 16 * 1024;
+    return out_.store(
+        {std::make_shared<const core::Slot>(core::Slot{core::Encoding::bytes, text.substr(0, kMaxText)}),
+         {}});
   }
   /// Workflow code is to see what was emitted, unless it cannot run.
   void activate() {
@@ -77,7 +80,6 @@ inline bool is_current(const core::Token& token, const core::DecideInput& input,
 }
 /// Jitter's seed: a function of the path alone.
 std::uint64_t seed_of(std::string_view path);
-core::SlotPtr slot_of(const core::Payload& payload);
 
 // What each entity decides. Workflow commands give a Status that is an error where the command makes no
 // sense: the run is then stuck.
@@ -115,8 +117,7 @@ Status apply_command(Decision& d, const FailRun& command);
 /// Everything that a run leaves behind when it ends, whichever way (FR-67): actions cancelled, timers ended,
 /// exchanges withdrawn, leases returned.
 void release_all(Decision& d);
-void release_exchanges(Decision& d);
-void release_leases(Decision& d);
+void release_messages(Decision& d);
 /// The state of an ended run.
 void close_state(State& state, RunStatus status, const core::TurnInfo& info);
 

@@ -164,7 +164,7 @@ struct ExchangeOpened {  // (w)
   std::string path;
   core::StreamId target;
   core::MessageBody body;
-  core::PayloadRef payload;
+  core::ContentDigest payload;  // the bytes go with the message, which stands in the same record
   friend bool operator==(const ExchangeOpened&, const ExchangeOpened&) = default;
 };
 /// An answer that is shown but ends nothing (LeaseQueued).
@@ -187,7 +187,7 @@ struct ExchangeWithdrawn {  // (w)
 struct MessageSent {  // (w)
   std::string path;
   core::StreamId target;
-  core::PayloadRef payload;
+  core::ContentDigest payload;
   friend bool operator==(const MessageSent&, const MessageSent&) = default;
 };
 /// A message that nothing here waits for (any more); a lease granted too late goes straight back.

@@ -1,0 +1,26 @@
+// Leases that the run holds: each was granted by an exchange and is known by that exchange's path. They are
+// kept over checkpoints and given back when the run ends.
+#include "engine/run/decision.h"
+
+namespace sandglass::engine::run {
+
+Status apply_command(Decision& d, const ReleaseLease& command) {
+  const auto found = d.state().leases.find(command.lease);
+  if (found != d.state().leases.end() && !found->second.returning) {
+    d.out().send(found->second.pool, command.lease,
+                 core::LeaseReturned{found->second.sandbox, found->second.token});
+  }
+  d.emit(LeaseReleased{command.path, command.lease});
+  return {};
+}
+
+void apply(State& state, const LeaseReleased& event, const core::TurnInfo&) {
+  const auto found = state.leases.find(event.lease);
+  if (found != state.leases.end()) found->second.returning = true;
+}
+void apply(State&, const LeaseRenewed&, const core::TurnInfo&) {}
+void apply(State& state, const LeaseClosed& event, const core::TurnInfo&) {
+  state.leases.erase(event.lease);
+}
+
+}  // namespace sandglass::engine::run
