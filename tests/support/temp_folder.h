@@ -11,7 +11,9 @@ namespace sandglass::tests::support {
 
 class TempFolder {
  public:
-  TempFolder() : path_((std::filesystem::temp_directory_path() / "sandglass-test-XXXXXX").string()) {
+  /// `parent`: where a disk matters; else the machine's own choice.
+  explicit TempFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : path_((parent / "sandglass-test-XXXXXX").string()) {
     SG_CHECK(mkdtemp(path_.data()) != nullptr, path_);
   }
   ~TempFolder() {

@@ -7,6 +7,7 @@
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
+#include <filesystem>
 
 #include "engine/base/crash_point.h"
 
@@ -78,6 +79,12 @@ base::Result<std::unique_ptr<Database>> Database::open(const DatabaseOptions& wa
   auto impl = std::make_unique<Impl>();
   impl->path = wanted.path;
   impl->read_only = wanted.read_only;
+  if (!wanted.create_if_missing || wanted.read_only) {
+    if (!std::filesystem::exists(wanted.path + "/CURRENT")) {
+      return base::fail(base::Code::not_found, "there is no journal in " + wanted.path +
+                                                   ": no engine has run with this data folder");
+    }
+  }
   const rocksdb::Options options = database_options(wanted);
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = wanted.read_only ? rocksdb::DB::OpenForReadOnly(options, wanted.path, &db)

@@ -12,6 +12,7 @@
 #include "engine/journal/memory/journal.h"
 #include "engine/journal/rocksdb/journal.h"
 #include "engine/journal/rows/rows.h"
+#include "engine/view/keys.h"
 #include "tests/support/seeded_random.h"
 #include "tests/support/temp_folder.h"
 
