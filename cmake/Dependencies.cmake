@@ -35,6 +35,8 @@ endfunction()
 
 sandglass_external(threads LINK Threads::Threads)
 sandglass_external(crypto LINK OpenSSL::Crypto)
+find_library(CRYPTO_ARCHIVE libcrypto.a REQUIRED)
+sandglass_external(crypto_static LINK ${CRYPTO_ARCHIVE})
 sandglass_external(tls LINK OpenSSL::SSL OpenSSL::Crypto)
 sandglass_external(protobuf LINK protobuf::libprotobuf)
 sandglass_external(grpc LINK PkgConfig::GRPC)

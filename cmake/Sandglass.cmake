@@ -74,6 +74,22 @@ function(sandglass_program name main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
+# sandglass_static_program(name SOURCES globs… LIBRARIES archives…): a program that runs where no library is, so it is
+# compiled anew from its sources, without the sanitizers' run time.
+function(sandglass_static_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${ARG_SOURCES})
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  sandglass_settings(${name} PRIVATE)
+  target_compile_options(${name} PRIVATE -Os -fno-sanitize=all -ffunction-sections -fdata-sections)
+  target_link_options(${name} PRIVATE -static -fno-sanitize=all -Wl,--gc-sections)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endfunction()
+
 # sandglass_protos(): schemas/**/*.proto → library `schemas`; files named *_service.proto get gRPC stubs as well,
 # in library `schemas_services`.
 function(sandglass_protos)

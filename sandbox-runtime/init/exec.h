@@ -1,0 +1,104 @@
+// One command from its start until the host forgets it: process, pipes, output kept by offset (S11, FR-136 to
+// FR-146). Driven by the supervisor's loop. Single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/base/ports.h"
+#include "sandbox-runtime/frames/init_protocol.h"
+#include "sandbox-runtime/init/output_ring.h"
+#include "sandbox-runtime/init/spawn.h"
+
+namespace sandglass::sandbox_runtime::init {
+
+using engine::base::MonotonicNs;
+
+/// One of the two output streams: what was read, what was sent, what may be sent.
+struct Stream {
+  Stream(std::size_t limit, RingBudget& budget) : ring(limit, budget) {}
+
+  engine::base::UniqueFd pipe;
+  OutputRing ring;
+  std::uint64_t sent = 0;    // next offset to send
+  std::uint64_t window = 0;  // may be sent up to here
+  bool watched = false;      // the pipe is in the epoll set
+};
+
+class Exec {
+ public:
+  Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, MonotonicNs now);
+
+  std::uint64_t number() const { return request_.number; }
+  const std::string& key() const { return request_.key; }
+  const frames::Digest& digest() const { return request_.digest; }
+  pid_t pid() const { return pid_; }
+  bool live() const { return pid_ > 0; }
+  /// The command has ended and its output is drained, or no longer awaited.
+  bool ended() const { return ended_; }
+
+  void go(bool ok, MonotonicNs now);
+  void add_stdin(std::string_view bytes);
+  void process_ended(int status, MonotonicNs now);
+  void attach(std::uint64_t out_offset, std::uint64_t err_offset, MonotonicNs now);
+  void detach();
+  void widen(int stream, std::uint64_t until, MonotonicNs now);
+
+  /// Descriptor work; each is called when its descriptor is ready.
+  void read_output(int stream, MonotonicNs now);
+  void write_stdin();
+  void read_failure();
+
+  /// Settles what time decides. Returns when to call again, if ever.
+  std::optional<MonotonicNs> settle(MonotonicNs now);
+  /// The next packet of output that may go, if any.
+  std::optional<std::string> next_output(MonotonicNs now);
+  /// True once after the end came about, and again after each attach.
+  bool take_end_due() { return ended_ && std::exchange(end_due_, false); }
+  frames::ExecEnd end() const;
+  frames::ExecState state(std::uint64_t asked, MonotonicNs now) const;
+
+  /// Whether the loop should watch the descriptor now.
+  bool wants_output(int stream) const;
+  bool wants_stdin() const { return static_cast<bool>(in_) && !stdin_.empty(); }
+  int output_fd(int stream) const { return stream == 1 ? out_.pipe.get() : err_.pipe.get(); }
+  int stdin_fd() const { return in_.get(); }
+  int failure_fd() const { return failure_.get(); }
+  Stream& stream(int number) { return number == 1 ? out_ : err_; }
+  bool stdin_watched = false;
+  bool failure_watched = false;
+
+  /// Gives the rings' memory back; only of an ended exec.
+  void release_output();
+  std::size_t memory() const { return out_.ring.memory() + err_.ring.memory(); }
+  MonotonicNs ended_at() const { return ended_at_; }
+
+ private:
+  bool slowed(const Stream& stream) const;
+  void finish(MonotonicNs now);
+
+  frames::ExecStart request_;
+  pid_t pid_;
+  engine::base::UniqueFd in_, go_, failure_;
+  Stream out_, err_;
+  std::string stdin_;        // not yet written
+  std::uint64_t stdin_due_;  // not yet come
+  bool attached_ = true;
+  bool gone_ = false;  // the process has ended
+  bool ended_ = false;
+  bool end_due_ = false;
+  bool running_ = false;  // let go
+  std::int32_t exit_code_ = -1;
+  std::int32_t signal_ = 0;
+  StartFailure start_failure_;
+  MonotonicNs started_at_;
+  MonotonicNs gone_at_ = 0;
+  MonotonicNs ended_at_ = 0;
+  MonotonicNs progress_at_;  // the reader of the output last did something
+  bool stalled_ = false;
+  bool pipes_open_ = false;
+};
+
+}  // namespace sandglass::sandbox_runtime::init

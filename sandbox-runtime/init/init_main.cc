@@ -1,0 +1,23 @@
+// Program sandglass-init; sandbox-runtime/provider/launcher.h says what it finds when it starts.
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "sandbox-runtime/init/supervisor.h"
+
+int main() {
+  namespace init = sandglass::sandbox_runtime::init;
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return 70;
+  umask(022);
+  const char* mode = getenv("SANDGLASS_INIT_MODE");
+  init::SupervisorOptions options;
+  options.rootless = mode != nullptr && std::string_view(mode) == "rootless";
+  options.spawn.identity.change = !options.rootless;
+  options.spawn.workspace = "/work";
+  options.spawn.barrier_fd = 4;
+  init::Supervisor supervisor(options);
+  return supervisor.run() ? 0 : 71;
+}

@@ -1,0 +1,293 @@
+// What each packet of the host does.
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "sandbox-runtime/init/supervisor.h"
+
+namespace sandglass::sandbox_runtime::init {
+
+using engine::base::Code;
+using engine::base::Error;
+
+namespace {
+
+constexpr std::size_t kMaxExecs = 256;  // known at a time, ended ones included
+constexpr std::size_t kMaxLive = 32;
+constexpr std::size_t kMaxTransfers = 4;
+constexpr std::size_t kMaxRing = std::size_t{16} << 20;
+constexpr std::uint64_t kAckEvery = frames::kTransferWindow / 8;
+
+MonotonicNs now_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+}  // namespace
+
+void Supervisor::refuse(std::uint64_t number, Code code, std::string message) {
+  send(encode(frames::Refused{number, static_cast<std::uint16_t>(code), std::move(message)}));
+}
+
+void Supervisor::on(const frames::Reset& message) {
+  transfers_.clear();
+  writer_.clear();
+  const MonotonicNs now = now_ns();
+  for (auto& [number, exec] : execs_) {
+    exec->detach();
+    // a child that waits for a barrier that nobody will lift any more must not run
+    exec->go(false, now);
+    send(encode(exec->state(0, now)));
+  }
+  send(encode(frames::ResetDone{message.nonce}));
+}
+
+/// Forgets the oldest ended execs when there are too many, and their output when memory is short.
+void Supervisor::make_room() {
+  std::vector<Exec*> done;
+  for (auto& [number, exec] : execs_) {
+    if (exec->ended() && !exec->live()) done.push_back(exec.get());
+  }
+  std::ranges::sort(done, {}, &Exec::ended_at);
+  for (Exec* exec : done) {
+    if (budget_.left >= 2 * kMaxRing / 4) break;
+    exec->release_output();
+  }
+  for (Exec* exec : done) {
+    if (execs_.size() < kMaxExecs) break;
+    by_key_.erase(exec->key());
+    execs_.erase(exec->number());
+  }
+}
+
+void Supervisor::on(const frames::ExecStart& message) {
+  const MonotonicNs now = now_ns();
+  if (const auto known = by_key_.find(message.key); known != by_key_.end()) {
+    const Exec& exec = *execs_.at(known->second);
+    if (exec.digest() != message.digest) {
+      return refuse(message.number, Code::exec_conflict, "the exec key was used with another command");
+    }
+    return send(encode(exec.state(message.number, now)));
+  }
+  if (message.argv.empty() || message.argv[0].empty() || message.key.empty() ||
+      message.key.size() > frames::kMaxKey || message.stdin_bytes > frames::kMaxStdin ||
+      find(message.number) != nullptr) {
+    return refuse(message.number, Code::invalid_argument,
+                  "the exec has no command, no key, or too much input");
+  }
+  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (std::ranges::any_of(message.argv, has_nul) || std::ranges::any_of(message.env, has_nul) ||
+      has_nul(message.cwd)) {
+    return refuse(message.number, Code::invalid_argument, "an argument or variable contains a NUL byte");
+  }
+  make_room();
+  const auto live = std::ranges::count_if(execs_, [](const auto& item) { return item.second->live(); });
+  if (execs_.size() >= kMaxExecs || live >= static_cast<std::ptrdiff_t>(kMaxLive)) {
+    return refuse(message.number, Code::overloaded, "too many commands run in this sandbox at once");
+  }
+  const bool importing =
+      std::ranges::any_of(transfers_, [](const auto& item) { return item.second.put != nullptr; });
+  if (importing)
+    return refuse(message.number, Code::unavailable, "a tree is being imported; retry when it is done");
+  auto spawned = spawn(message, options_.spawn);
+  if (!spawned) return refuse(message.number, spawned.error().code, spawned.error().message);
+  frames::ExecStart request = message;
+  request.ring_bytes = std::clamp<std::uint64_t>(request.ring_bytes, 4096, kMaxRing);
+  auto exec = std::make_unique<Exec>(std::move(request), std::move(*spawned), budget_, now);
+  send(encode(exec->state(message.number, now)));
+  by_key_[message.key] = message.number;
+  execs_[message.number] = std::move(exec);
+}
+
+void Supervisor::on(const frames::ExecGo& message) {
+  if (Exec* exec = find(message.number)) exec->go(message.ok, now_ns());
+}
+
+void Supervisor::on(const frames::StdinData& message) {
+  if (Exec* exec = find(message.number)) exec->add_stdin(message.bytes);
+}
+
+void Supervisor::on(const frames::Window& message) {
+  if (message.stream != 1 && message.stream != 2) return;
+  if (Exec* exec = find(message.number)) exec->widen(message.stream, message.until, now_ns());
+}
+
+void Supervisor::on(const frames::Attach& message) {
+  if (Exec* exec = find(message.number)) exec->attach(message.out_offset, message.err_offset, now_ns());
+}
+
+void Supervisor::on(const frames::Forget& message) {
+  Exec* exec = find(message.number);
+  if (exec == nullptr || exec->live()) return;
+  by_key_.erase(exec->key());
+  execs_.erase(message.number);
+}
+
+void Supervisor::on(const frames::Ping& message) {
+  const auto live = std::ranges::count_if(execs_, [](const auto& item) { return item.second->live(); });
+  send(encode(frames::Pong{message.nonce, static_cast<std::uint32_t>(live)}));
+}
+
+void Supervisor::on(const frames::Signal& message) {
+  Exec* exec = find(message.number);
+  if (exec == nullptr) return;
+  if (message.all) return kill_all_of(*exec);
+  if (exec->live()) kill(-exec->pid(), message.signal);
+}
+
+namespace {
+
+/// Parent and session of a process; zeros when it has gone.
+struct Kinship {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t session = 0;
+};
+
+std::vector<Kinship> all_processes() {
+  std::vector<Kinship> found;
+  DIR* proc = opendir("/proc");
+  if (proc == nullptr) return found;
+  while (const dirent* item = readdir(proc)) {
+    const long pid = strtol(item->d_name, nullptr, 10);
+    if (pid <= 1) continue;
+    const std::string path = std::string("/proc/") + item->d_name + "/stat";
+    const engine::base::UniqueFd stat(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    char text[1024];
+    const ssize_t size = stat ? read(stat.get(), text, sizeof text - 1) : -1;
+    if (size <= 0) continue;
+    text[size] = 0;
+    // the command's name may hold anything; the last ')' ends it
+    const char* after = strrchr(text, ')');
+    Kinship kin{static_cast<pid_t>(pid), 0, 0};
+    int group = 0;
+    if (after != nullptr && sscanf(after + 1, " %*c %d %d %d", &kin.parent, &group, &kin.session) == 3) {
+      found.push_back(kin);
+    }
+  }
+  closedir(proc);
+  return found;
+}
+
+}  // namespace
+
+/// Without control groups there is no sure way to tell the processes of two execs apart; when only one lives,
+/// all processes but this one are its own.
+void Supervisor::kill_all_of(Exec& exec) {
+  const auto live = std::ranges::count_if(execs_, [](const auto& item) { return !item.second->ended(); });
+  if (options_.process_one && live <= 1) {
+    kill(-1, SIGKILL);
+    return;
+  }
+  if (!exec.live()) return;
+  std::set<pid_t> doomed{exec.pid()};
+  for (bool more = true; more;) {
+    more = false;
+    for (const Kinship& kin : all_processes()) {
+      if ((doomed.contains(kin.parent) || kin.session == exec.pid()) && doomed.insert(kin.pid).second) {
+        kill(kin.pid, SIGSTOP);  // so that it makes no new ones meanwhile
+        more = true;
+      }
+    }
+  }
+  for (pid_t pid : doomed) kill(pid, SIGKILL);
+}
+
+void Supervisor::transfer_failed(std::uint64_t id, const Error& error) {
+  transfers_.erase(id);
+  send(encode(frames::TransferDone{id, static_cast<std::uint16_t>(error.code), error.message, 0, 0}));
+}
+
+void Supervisor::transfer_done(std::uint64_t id, std::uint64_t entries, std::uint64_t bytes) {
+  transfers_.erase(id);
+  send(encode(frames::TransferDone{id, 0, {}, entries, bytes}));
+}
+
+void Supervisor::on(const frames::PutOpen& message) {
+  if (any_live() && !message.while_running) {
+    return transfer_failed(message.id,
+                           {Code::unavailable, "a command runs in this sandbox; import when it has ended"});
+  }
+  if (transfers_.size() >= kMaxTransfers || transfers_.contains(message.id)) {
+    return transfer_failed(message.id, {Code::overloaded, "too many transfers run in this sandbox at once"});
+  }
+  auto writer = TreeWriter::open(options_.spawn.workspace, message.path, message.id,
+                                 {message.max_bytes, message.max_entries}, options_.spawn.identity);
+  if (!writer) return transfer_failed(message.id, writer.error());
+  transfers_[message.id].put = std::move(*writer);
+}
+
+void Supervisor::on(const frames::Chunk& message) {
+  const auto found = transfers_.find(message.id);
+  if (found == transfers_.end() || !found->second.put) return;  // ended already; what was on its way is void
+  Transfer& transfer = found->second;
+  if (auto status = transfer.put->feed(message.bytes); !status)
+    return transfer_failed(message.id, status.error());
+  transfer.taken += message.bytes.size();
+  if (transfer.put->finished())
+    return transfer_done(message.id, transfer.put->entries(), transfer.put->bytes());
+  if (transfer.taken - transfer.acked < kAckEvery) return;
+  transfer.acked = transfer.taken;
+  send(encode(frames::Ack{message.id, transfer.taken}));
+}
+
+void Supervisor::on(const frames::GetOpen& message) {
+  if (transfers_.size() >= kMaxTransfers || transfers_.contains(message.id)) {
+    return transfer_failed(message.id, {Code::overloaded, "too many transfers run in this sandbox at once"});
+  }
+  auto reader = TreeReader::open(options_.spawn.workspace, message.path, message.content,
+                                 {message.max_bytes, message.max_entries}, options_.spawn.identity);
+  if (!reader) return transfer_failed(message.id, reader.error());
+  transfers_[message.id].get = std::move(*reader);
+}
+
+void Supervisor::on(const frames::Ack& message) {
+  const auto found = transfers_.find(message.id);
+  if (found == transfers_.end()) return;
+  Transfer& transfer = found->second;
+  if (message.offset <= transfer.sent) {
+    transfer.window = std::max(transfer.window, message.offset + frames::kTransferWindow);
+  }
+}
+
+void Supervisor::on(const frames::TransferCancel& message) {
+  transfers_.erase(message.id);
+}
+
+/// One packet of an outgoing tree. False: none may go now.
+bool Supervisor::send_transfer_piece() {
+  for (auto& [id, transfer] : transfers_) {
+    if (!transfer.get || transfer.sent >= transfer.window) continue;
+    if (transfer.out.size() < frames::kChunk && !transfer.get->finished()) {
+      if (auto status = transfer.get->produce(transfer.out, frames::kChunk); !status) {
+        transfer_failed(id, status.error());
+        return true;
+      }
+    }
+    const bool last = transfer.get->finished();
+    const std::size_t size = std::min<std::size_t>(transfer.out.size(), frames::kChunk);
+    if (size > 0 && (last || size == frames::kChunk)) {
+      send(encode(frames::Chunk{id, std::string_view(transfer.out).substr(0, size)}));
+      transfer.sent += size;
+      transfer.out.erase(0, size);
+      return true;
+    }
+    if (last) {
+      transfer_done(id, transfer.get->entries(), transfer.get->bytes());
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace sandglass::sandbox_runtime::init
