@@ -159,9 +159,10 @@ class TurnWriter {
   }
   /// In a record, ends come before starts: what this turn itself has started is taken back.
   void end_timer(std::string key, std::int64_t due_ms) {
-    std::erase_if(turn_.timers_started,
-                  [&](const TimerChange& started) { return started.key == key && started.due_ms == due_ms; });
-    turn_.timers_ended.push_back({std::move(key), due_ms});
+    const auto taken_back = std::erase_if(turn_.timers_started, [&](const TimerChange& started) {
+      return started.key == key && started.due_ms == due_ms;
+    });
+    if (taken_back == 0) turn_.timers_ended.push_back({std::move(key), due_ms});
   }
   void act(Action action) { turn_.actions.push_back(std::move(action)); }
   void reply(Payload payload) { turn_.reply = std::move(payload); }

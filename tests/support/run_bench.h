@@ -33,6 +33,7 @@ class RunBench {
   std::vector<run::Event> events;                   // of all records
   std::vector<run::Event> newest;                   // of the newest one
   std::vector<core::Action> actions;                // of the newest one
+  std::vector<core::Action> all_actions;            // of all records
   std::vector<core::Message> messages;              // of the newest one
   std::vector<core::SlotPtr> slots;                 // of the newest one
   bool activates = false;                           // the newest one asked for an activation
@@ -58,6 +59,7 @@ class RunBench {
     newest = made;
     events.insert(events.end(), made.begin(), made.end());
     actions = turn.actions;
+    all_actions.insert(all_actions.end(), actions.begin(), actions.end());
     messages = turn.messages;
     slots = turn.slots;
     activates = turn.activate;

@@ -1,0 +1,231 @@
+#include "tests/support/run_bench.h"
+
+namespace sandglass::tests {
+namespace {
+
+using base::Code;
+using core::ActionKind;
+using core::Outcome;
+
+constexpr auto kPath = "0/send#0";
+
+run::OperationOptions options(run::Recovery recovery) {
+  return {.retry = {.max_attempts = 3, .jitter = 0},
+          .recovery = recovery,
+          .probe = "http.probe",
+          .permit_ms = 10'000,
+          .attempt_timeout_ms = 30'000,
+          .settle_ms = 5000};
+}
+
+/// A run whose operation is intended: its effect is out.
+class RunOperation : public ::testing::Test {
+ protected:
+  core::Action effect(run::Recovery recovery) {
+    EXPECT_TRUE(bench.start());
+    EXPECT_TRUE(bench.apply(
+        {run::ScheduleOperation{kPath, "http", bench.json("{\"amount\":1}"), options(recovery)}}));
+    EXPECT_EQ(bench.actions.at(0).kind, ActionKind::reserve);
+    EXPECT_EQ(bench.count<run::OperationIntended>(), 0U);  // waiting needs no permit
+    return intend(bench.actions.at(0));
+  }
+  core::Action intend(const core::Action& reserve) {
+    EXPECT_EQ(reserve.kind, ActionKind::reserve);
+    EXPECT_TRUE(bench.give(bench.finished(reserve)));
+    const core::Action action = bench.actions.at(0);
+    EXPECT_EQ(action.kind, ActionKind::effect);
+    EXPECT_EQ(action.permit_ms, 10'000);
+    EXPECT_EQ(action.start_to_close_ms, 30'000);
+    return action;
+  }
+  const run::Operation& operation() const { return bench.state.operations.at(kPath); }
+
+  RunBench bench;
+};
+
+TEST_F(RunOperation, IntentIsRecordedBeforeTheEffectAndOutcomeAfterIt) {  // O1
+  const core::Action action = effect(run::Recovery::probe);
+  EXPECT_EQ(bench.last<run::OperationIntended>()->key, action.key);
+  EXPECT_EQ(action.key, run::operation_key(bench.stream.text(), kPath, 0));
+  ASSERT_TRUE(bench.give(bench.finished(action, Outcome::done, "{\"id\":1}")));
+  EXPECT_TRUE(bench.activates);
+  EXPECT_EQ(bench.last<run::OperationSettled>()->outcome, Outcome::done);
+  EXPECT_TRUE(bench.state.operations.empty());
+  EXPECT_EQ(bench.give(bench.finished(action)).error().code, Code::stale_completion);
+}
+
+TEST_F(RunOperation, CertainFailureIsRetriedUnderTheSameKeyUntilAttemptsAreUsedUp) {  // FR-2, FR-3
+  core::Action action = effect(run::Recovery::ask);
+  const std::string key = action.key;
+  for (int attempt = 1; attempt < 3; ++attempt) {
+    ASSERT_TRUE(bench.give(bench.failed(action, Code::connect_failed, true)));
+    EXPECT_EQ(operation().status, run::OperationStatus::backoff);
+    bench.pass_time(bench.now_ms + 60'000);
+    action = intend(bench.actions.at(0));
+    EXPECT_EQ(action.key, key);
+    EXPECT_EQ(action.token.attempt, static_cast<std::uint32_t>(attempt + 1));
+  }
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::connect_failed, true)));
+  EXPECT_EQ(bench.last<run::OperationSettled>()->outcome, Outcome::not_done);
+  EXPECT_EQ(bench.last<run::OperationSettled>()->code, Code::connect_failed);
+}
+
+TEST_F(RunOperation, UnknownOutcomeIsProbedAndDoneCountsAtOnce) {
+  const core::Action action = effect(run::Recovery::probe);
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+  const core::Action probe = bench.actions.at(0);
+  EXPECT_EQ(probe.kind, ActionKind::start);
+  EXPECT_EQ(probe.name, "http.probe");
+  EXPECT_EQ(probe.key, action.key);
+  EXPECT_EQ(bench.give(bench.finished(action)).error().code, Code::stale_completion);
+  ASSERT_TRUE(bench.give(bench.finished(probe, Outcome::done, "{\"id\":1}")));
+  EXPECT_EQ(bench.last<run::OperationSettled>()->outcome, Outcome::done);
+  EXPECT_EQ(bench.count<run::OperationIntended>(), 1U);
+}
+
+TEST_F(RunOperation, NotDoneIsBelievedOnlyWhenNoOldExecutorCanBeAtWork) {  // J16
+  const core::Action action = effect(run::Recovery::probe);
+  bench.now_ms += 100;
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+  const std::int64_t believed_from = bench.now_ms + 10'000 + 30'000 + 5000;
+  core::Action probe = bench.actions.at(0);
+  int probes = 0;
+  while (bench.now_ms < believed_from) {
+    ASSERT_TRUE(bench.give(bench.failed(probe, Code::effect_not_done, false)));
+    ASSERT_EQ(operation().status, run::OperationStatus::probe_wait) << bench.now_ms;
+    ASSERT_EQ(bench.count<run::OperationAttemptFailed>(), 0U);
+    const std::int64_t due = bench.timers.begin()->first;
+    EXPECT_LE(due, believed_from);
+    bench.pass_time(due);
+    probe = bench.actions.at(0);
+    ASSERT_LT(++probes, 1000);
+  }
+  EXPECT_GT(probes, 1);
+  ASSERT_TRUE(bench.give(bench.failed(probe, Code::effect_not_done, false)));
+  EXPECT_EQ(bench.count<run::OperationAttemptFailed>(), 1U);  // sent once more (FR-4)
+  bench.pass_time(bench.now_ms + 1000);
+  const core::Action again = intend(bench.actions.at(0));
+  EXPECT_EQ(again.key, action.key);
+}
+
+TEST_F(RunOperation, IntentOfAnEarlierOwnerIsNeverPerformedAgainButReconciled) {  // O2
+  const core::Action action = effect(run::Recovery::probe);
+  const auto pending = bench.recover();
+  ASSERT_EQ(pending.size(), 1U);
+  EXPECT_EQ(pending[0].kind, ActionKind::reserve);
+  EXPECT_EQ(bench.give(bench.finished(action)).error().code,
+            Code::stale_completion);  // the old owner's outcome
+  bench.now_ms += 500;
+  ASSERT_TRUE(bench.give(bench.finished(pending[0])));
+  EXPECT_EQ(bench.last<run::OperationUnknown>()->code, Code::executor_lost);
+  EXPECT_EQ(operation().unknown_since_ms, bench.now_ms);
+  ASSERT_EQ(bench.actions.size(), 2U);
+  EXPECT_EQ(bench.actions[0].kind, ActionKind::cancel);  // the place is not needed
+  EXPECT_EQ(bench.actions[0].token, pending[0].token);
+  const core::Action probe = bench.actions[1];
+  EXPECT_EQ(probe.kind, ActionKind::start);
+  const auto second = bench.recover();  // and again, while it probes
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(second[0].path, probe.path);
+  ASSERT_TRUE(bench.give(bench.finished(second[0])));
+  EXPECT_EQ(bench.last<run::OperationSettled>()->outcome, Outcome::done);
+}
+
+TEST_F(RunOperation, ResendKeepsTheDoubtUntilTheTargetAnswers) {
+  core::Action action = effect(run::Recovery::resend);
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+  EXPECT_EQ(operation().status, run::OperationStatus::backoff);
+  bench.pass_time(bench.now_ms + 5000);
+  action = intend(bench.actions.at(0));
+  // Says nothing about the first attempt: still in doubt, hence sent again and not given up as "not done".
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::connect_failed, true)));
+  EXPECT_EQ(bench.count<run::OperationUnknown>(), 2U);
+  bench.pass_time(bench.now_ms + 60'000);
+  action = intend(bench.actions.at(0));
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::connect_failed, true)));
+  EXPECT_EQ(operation().status, run::OperationStatus::asking);  // attempts used up: a person is asked
+}
+
+TEST_F(RunOperation, AskIsNeverSentAgainByItself) {
+  const core::Action action = effect(run::Recovery::ask);
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+  EXPECT_EQ(operation().status, run::OperationStatus::asking);
+  EXPECT_TRUE(bench.timers.empty());
+  EXPECT_TRUE(bench.actions.empty());
+  EXPECT_TRUE(bench.recover().empty());
+  EXPECT_FALSE(run::RunDecider::in_flight(bench.state));
+}
+
+TEST_F(RunOperation, OperatorsDecisionIsTakenOnce) {
+  for (const auto verdict :
+       {run::OperatorVerdict::done, run::OperatorVerdict::not_done, run::OperatorVerdict::again}) {
+    bench = RunBench{};
+    const core::Action action = effect(run::Recovery::ask);
+    const run::DecideOperation decision{
+        .path = kPath, .verdict = verdict, .by = "ann", .result = bench.json("7")};
+    EXPECT_EQ(bench.give(decision).error().code, Code::invalid_argument);  // nothing is in doubt yet
+    ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+    ASSERT_TRUE(bench.give(decision));
+    const auto reserve = bench.actions;
+    EXPECT_FALSE(bench.give(decision));
+    EXPECT_EQ(bench.count<run::OperationDecided>(), 1U);
+    if (verdict == run::OperatorVerdict::again) {
+      const core::Action again = intend(reserve.at(0));
+      EXPECT_EQ(again.key, run::operation_key(bench.stream.text(), kPath, 1));
+      EXPECT_NE(again.key, action.key);
+    } else {
+      EXPECT_EQ(bench.last<run::OperationSettled>()->outcome,
+                verdict == run::OperatorVerdict::done ? Outcome::done : Outcome::not_done);
+    }
+  }
+}
+
+TEST_F(RunOperation, ProbeThatKeepsFailingEndsInAQuestion) {
+  const core::Action action = effect(run::Recovery::probe);
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(operation().status, run::OperationStatus::probing);
+    ASSERT_TRUE(bench.give(bench.failed(bench.actions.at(0), Code::connect_failed, true)));
+    if (i < 7) bench.pass_time(bench.timers.begin()->first);
+  }
+  EXPECT_EQ(operation().status, run::OperationStatus::asking);
+}
+
+TEST_F(RunOperation, CancelEndsWhatIsNotOutAndWaitsForWhatIs) {
+  ASSERT_TRUE(bench.start());
+  ASSERT_TRUE(
+      bench.apply({run::ScheduleOperation{kPath, "http", bench.json("1"), options(run::Recovery::ask)}}));
+  const core::Action reserve = bench.actions.at(0);
+  ASSERT_TRUE(bench.apply({run::CancelOperation{kPath}}));
+  EXPECT_EQ(bench.actions.at(0).kind, ActionKind::cancel);
+  EXPECT_EQ(bench.give(bench.finished(reserve)).error().code, Code::stale_completion);
+  EXPECT_EQ(bench.count<run::OperationSettled>(), 0U);  // the workflow sees it in a turn of its own
+  bench.pass_time(bench.now_ms);
+  EXPECT_EQ(bench.last<run::OperationSettled>()->code, Code::cancelled);
+  EXPECT_TRUE(bench.activates);
+
+  bench = RunBench{};
+  const core::Action action = effect(run::Recovery::ask);
+  ASSERT_TRUE(bench.apply({run::CancelOperation{kPath}}));
+  EXPECT_TRUE(bench.timers.empty());
+  ASSERT_TRUE(bench.give(bench.failed(action, Code::connect_failed, true)));
+  EXPECT_EQ(bench.last<run::OperationSettled>()->outcome, Outcome::not_done);  // no retry after a cancel
+}
+
+TEST_F(RunOperation, TheSameKeyWithOtherArgumentsIsAConflictAndSendsNothing) {  // O3, FR-13
+  const core::Action action = effect(run::Recovery::ask);
+  ASSERT_TRUE(bench.give(bench.finished(action)));
+  ASSERT_TRUE(bench.apply({run::ScheduleOperation{kPath, "http", bench.json("{\"amount\":2}"), {}}}));
+  EXPECT_TRUE(bench.actions.empty());
+  bench.pass_time(bench.now_ms);
+  EXPECT_EQ(bench.last<run::OperationSettled>()->code, Code::operation_conflict);
+}
+
+TEST_F(RunOperation, TerminateNamesWhatIsInDoubt) {
+  effect(run::Recovery::ask);
+  ASSERT_TRUE(bench.give(run::Terminate{"now"}));
+  EXPECT_EQ(bench.last<run::RunTerminated>()->abandoned, std::vector<std::string>{kPath});
+}
+
+}  // namespace
+}  // namespace sandglass::tests
