@@ -1,0 +1,131 @@
+#include "engine/shard/due_timers.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/view/keys.h"
+
+namespace sandglass::engine::shard {
+namespace {
+
+constexpr std::size_t kPage = 1000;
+
+std::optional<DueTimer> timer_of(const view::Row& row) {
+  const auto key = view::parse_index_key(row.key);
+  if (!key) return std::nullopt;
+  const auto stream = core::StreamId::from_bytes(key->stream);
+  if (!stream) return std::nullopt;
+  return DueTimer{view::from_sortable(key->sort), *stream, key->suffix};
+}
+
+}  // namespace
+
+void DueTimers::open(std::int64_t low_water_ms) {
+  horizon_ms_ = low_water_ms;
+}
+
+void DueTimers::decided(const core::StreamId& stream, const codec::TurnHeader& header) {
+  for (const auto& change : header.timers_ended) {
+    const DueTimer timer{change.due_ms, stream, change.key};
+    soon_.erase(timer);
+    fired_.erase(timer);
+    undurable_.erase(timer);
+    ended_.insert(timer);
+  }
+  for (const auto& change : header.timers_started) {
+    const DueTimer timer{change.due_ms, stream, change.key};
+    ended_.erase(timer);
+    if (timer.due_ms < horizon_ms_) soon_.insert(timer);
+    undurable_.insert(timer);
+  }
+  shed();
+}
+
+void DueTimers::durable(const core::StreamId& stream, const codec::TurnHeader& header) {
+  for (const auto& change : header.timers_started) undurable_.erase({change.due_ms, stream, change.key});
+  for (const auto& change : header.timers_ended)
+    ended_durable_.push_back({change.due_ms, stream, change.key});
+  if (!scanning_) forget_ended();
+}
+
+void DueTimers::forget_ended() {
+  for (const DueTimer& timer : ended_durable_) ended_.erase(timer);
+  ended_durable_.clear();
+}
+
+void DueTimers::poll(std::int64_t now_ms, std::size_t limit, std::vector<DueTimer>& out) {
+  look_ahead(now_ms);
+  while (limit-- > 0 && !soon_.empty() && soon_.begin()->due_ms <= now_ms) {
+    auto node = soon_.extract(soon_.begin());
+    out.push_back(node.value());
+    fired_.insert(std::move(node));
+  }
+}
+
+// The horizon moves first and the scan follows: what is decided meanwhile goes straight to memory.
+void DueTimers::look_ahead(std::int64_t now_ms) {
+  const std::int64_t wanted = now_ms + options_.horizon_ms;
+  if (scanning_ || !status_ || soon_.size() >= options_.max_timers) return;
+  if (horizon_ms_ > now_ms + options_.horizon_ms / 2) return;
+  const std::int64_t from = horizon_ms_;
+  horizon_ms_ = wanted;
+  for (auto timer = undurable_.lower_bound({from, {}, {}}); timer != undurable_.end(); ++timer) {
+    if (timer->due_ms >= horizon_ms_) break;
+    soon_.insert(*timer);
+  }
+  scan(from, wanted, {});
+}
+
+void DueTimers::scan(std::int64_t from_ms, std::int64_t until_ms, std::string from_key) {
+  scanning_ = true;
+  view::KeyRange range = view::index_range(options_.partition, view::Index::due, view::sortable(from_ms),
+                                           view::sortable(until_ms));
+  if (!from_key.empty()) range.first = std::move(from_key);
+  reads_.scan(
+      {.first = range.first, .last = range.last, .limit = kPage},
+      [this, until_ms](base::Result<view::ScanResult> page) { take_page(until_ms, std::move(page)); });
+}
+
+void DueTimers::take_page(std::int64_t until_ms, base::Result<view::ScanResult> page) {
+  scanning_ = false;
+  if (!page) {
+    status_ = std::unexpected(page.error());
+    return;
+  }
+  for (const view::Row& row : page->rows) {
+    auto timer = timer_of(row);
+    if (!timer || ended_.contains(*timer) || fired_.contains(*timer)) continue;
+    if (timer->due_ms < horizon_ms_) soon_.insert(std::move(*timer));
+  }
+  shed();
+  if (page->more && !page->rows.empty() && horizon_ms_ >= until_ms) {
+    std::string next = std::move(page->rows.back().key);
+    next.push_back('\0');
+    return scan(0, until_ms, std::move(next));
+  }
+  forget_ended();
+}
+
+// Too many are due soon: those that are due last go back to the index alone, and the horizon with them.
+void DueTimers::shed() {
+  if (soon_.size() <= 2 * options_.max_timers) return;
+  const auto last = std::next(soon_.begin(), static_cast<std::ptrdiff_t>(options_.max_timers));
+  horizon_ms_ = last->due_ms + 1;
+  soon_.erase(soon_.lower_bound(DueTimer{horizon_ms_, {}, {}}), soon_.end());
+}
+
+std::int64_t DueTimers::low_water_ms() const {
+  std::int64_t low = horizon_ms_;
+  for (const auto* timers : {&soon_, &fired_, &undurable_}) {
+    if (!timers->empty()) low = std::min(low, timers->begin()->due_ms);
+  }
+  return low;
+}
+
+std::optional<std::int64_t> DueTimers::next_due_ms() const {
+  if (soon_.empty()) return std::nullopt;
+  return soon_.begin()->due_ms;
+}
+
+}  // namespace sandglass::engine::shard

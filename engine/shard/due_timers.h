@@ -1,0 +1,89 @@
+// Timers of one partition. The truth is the due index, a function of records; memory holds only what is due
+// soon (E3). Nothing is lost when this is dropped.
+//
+//        past            now               horizon                              index only
+//   ───────┼──────────────┼──────────────────┼──────────────────────────────────────────▶ due time
+//      low-water   fired ─┘   in memory      └─ moves ahead by scans of the index, page by page
+//
+// A timer is in `soon_` while it is due before the horizon, from the moment it is decided; from firing until
+// its stream has decided, in `fired_`. As long as its start is not durable it is also in `undurable_`, since
+// a scan could not see it; once its end is decided but not durable in `ended_`, since a scan would still see
+// it.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/base/ports.h"
+#include "engine/base/result.h"
+#include "engine/codec/header.h"
+#include "engine/core/stored_record.h"
+#include "engine/shard/view_reads.h"
+
+namespace sandglass::engine::shard {
+
+struct DueTimer {
+  std::int64_t due_ms = 0;
+  core::StreamId stream;
+  std::string key;
+  friend auto operator<=>(const DueTimer&, const DueTimer&) = default;
+};
+
+struct DueTimersOptions {
+  core::PartitionId partition = 0;
+  std::int64_t horizon_ms = 60'000;
+  std::size_t max_timers = 50'000;
+};
+
+class DueTimers {
+ public:
+  using Options = DueTimersOptions;
+
+  DueTimers(ViewReads& reads, Options options) : reads_(reads), options_(options) {}
+
+  /// Where scans begin: the persisted low-water mark (J10); 0 if there is none.
+  void open(std::int64_t low_water_ms);
+
+  /// A decided record's changes, in its order: first ended, then started.
+  void decided(const core::StreamId& stream, const codec::TurnHeader& header);
+  /// The same record is durable.
+  void durable(const core::StreamId& stream, const codec::TurnHeader& header);
+
+  /// Moves timers that are due into `out`, at most `limit`, and looks ahead.
+  void poll(std::int64_t now_ms, std::size_t limit, std::vector<DueTimer>& out);
+  /// Whether a timer that was handed out is still to be decided: another decision may have ended it
+  /// meanwhile.
+  bool is_fired(const DueTimer& timer) const { return fired_.contains(timer); }
+
+  /// No timer that is not ended by a record decided so far is due before this.
+  std::int64_t low_water_ms() const;
+  std::optional<std::int64_t> next_due_ms() const;
+  std::size_t in_memory() const { return soon_.size() + fired_.size() + undurable_.size() + ended_.size(); }
+  base::Status status() const { return status_; }
+
+ private:
+  void look_ahead(std::int64_t now_ms);
+  void scan(std::int64_t from_ms, std::int64_t until_ms, std::string from_key);
+  void take_page(std::int64_t until_ms, base::Result<view::ScanResult> page);
+  void shed();
+  void forget_ended();
+
+  ViewReads& reads_;
+  Options options_;
+  std::int64_t horizon_ms_ = 0;
+  bool scanning_ = false;
+  base::Status status_;
+  std::set<DueTimer> soon_;
+  std::set<DueTimer> fired_;
+  std::set<DueTimer> undurable_;
+  std::set<DueTimer> ended_;
+  std::vector<DueTimer> ended_durable_;  // of ended_; kept until no scan is under way
+};
+
+}  // namespace sandglass::engine::shard

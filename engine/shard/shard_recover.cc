@@ -1,0 +1,102 @@
+// What happens on opening (J10): only what is in flight is read, never what is finished.
+//
+//   in-flight rows     the streams are loaded; their pending() actions go out again, an unanswered turn goes
+//   on undelivered rows   the messages are taken from their records and delivered again, before anything new
+//   low-water mark     due timers are read from there, by the first poll
+//
+// J4: an event that this program does not know is seen here, for streams in flight, before anything is
+// served.
+
+#include <string>
+#include <utility>
+
+#include "engine/base/crash_point.h"
+#include "engine/codec/messages.h"
+#include "engine/codec/record.h"
+#include "engine/shard/shard.h"
+#include "engine/view/keys.h"
+
+namespace sandglass::engine::shard {
+namespace {
+
+using base::Code;
+
+/// Visits all rows of a range, page by page.
+template <class Visit>
+base::Status for_each_row(const view::View& view, view::KeyRange range, Visit visit) {
+  for (;;) {
+    auto page = view.scan_now({.first = range.first, .last = range.last});
+    if (!page) return std::unexpected(page.error());
+    for (const view::Row& row : page->rows) {
+      if (auto status = visit(row); !status) return status;
+    }
+    if (!page->more || page->rows.empty()) return {};
+    range.first = std::move(page->rows.back().key);
+    range.first.push_back('\0');
+  }
+}
+
+base::Result<core::StreamId> stream_of(const view::Row& row, const char* table) {
+  const auto key = view::parse_index_key(row.key);
+  const auto stream = key ? core::StreamId::from_bytes(key->stream) : std::nullopt;
+  if (!stream)
+    return base::fail(Code::record_damaged, std::string("a row of the ") + table + " index is malformed");
+  return *stream;
+}
+
+/// The message that an undelivered row stands for, from the record that sent it.
+base::Result<core::Message> undelivered_message(const view::View& view, const view::Row& row) {
+  const auto source = stream_of(row, "undelivered");
+  if (!source) return std::unexpected(source.error());
+  const std::string suffix = view::parse_index_key(row.key)->suffix;
+  if (suffix.size() != sizeof(std::uint64_t) + sizeof(std::uint32_t)) {
+    return base::fail(Code::record_damaged, "a row of the undelivered index is malformed");
+  }
+  const std::uint64_t seq = view::get_u64(suffix);
+  const std::uint32_t index = view::get_u32(std::string_view(suffix).substr(sizeof(std::uint64_t)));
+  const auto rows =
+      view.scan_now({.first = view::record_key(*source, seq), .last = view::record_key(*source, seq + 1)});
+  if (!rows) return std::unexpected(rows.error());
+  if (rows->rows.empty()) {
+    return base::fail(Code::record_damaged,
+                      source->text() + ": the record of an undelivered message is missing");
+  }
+  const auto record = codec::decode_record(*source, seq, rows->rows.front().value);
+  if (!record) return std::unexpected(record.error());
+  const auto header = codec::decode_header(*record);
+  if (!header) return std::unexpected(header.error());
+  return codec::decode_message(*header, index, record->slots);
+}
+
+}  // namespace
+
+base::Status Shard::recover(const view::View& view) {
+  const std::string low_water = view::low_water_key(partition_, view::Index::due);
+  const auto mark = view.scan_now({.first = low_water, .last = low_water + '\0'});
+  if (!mark) return std::unexpected(mark.error());
+  if (!mark->rows.empty() && mark->rows.front().value.size() == sizeof(std::uint64_t)) {
+    low_water_ms_ = view::from_sortable(view::get_u64(mark->rows.front().value));
+  }
+  timers_.open(low_water_ms_);
+  SG_CRASH_POINT("shard.recovering");
+
+  auto status = for_each_row(view, view::index_range(partition_, view::Index::in_flight),
+                             [&](const view::Row& row) -> base::Status {
+                               const auto id = stream_of(row, "in-flight");
+                               if (!id) return std::unexpected(id.error());
+                               Resident& stream = streams_.touch(*id);
+                               stream.resume = true;
+                               wake(stream);
+                               return {};
+                             });
+  if (!status) return status;
+  return for_each_row(view, view::index_range(partition_, view::Index::undelivered),
+                      [&](const view::Row& row) -> base::Status {
+                        auto message = undelivered_message(view, row);
+                        if (!message) return std::unexpected(message.error());
+                        ports_.neighbours.deliver(std::move(*message));
+                        return {};
+                      });
+}
+
+}  // namespace sandglass::engine::shard
