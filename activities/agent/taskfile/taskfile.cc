@@ -1,0 +1,191 @@
+#include "activities/agent/taskfile/taskfile.h"
+
+#include <algorithm>
+
+#include "activities/agent/taskfile/document.h"
+#include "activities/agent/taskfile/plan_parser.h"
+
+namespace sandglass::activities::agent::taskfile {
+
+namespace {
+
+/// A path below something: relative, without "." and ".." parts.
+bool stays_below(std::string_view path) {
+  if (path.empty() || path.front() == '/' || path.find('\0') != std::string_view::npos) return false;
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    if (part.empty() || part == "." || part == "..") return false;
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+  }
+  return true;
+}
+
+class TaskParser {
+ public:
+  explicit TaskParser(Faults& faults) : faults_(faults) {}
+
+  Task parse(const Node& root) {
+    Fields fields(root, "a task", faults_);
+    task_.name = fields.required_text("name");
+    if (!task_.name.empty() && !is_plain_name(task_.name)) {
+      faults_.add(fields.get("name"), "\"" + task_.name + "\" is no name; use letters, digits, '_' and '-'");
+    }
+    task_.goal = fields.text("goal");
+    task_.template_name = fields.text("template", "default");
+    task_.session = fields.text("session");
+    if (const std::string brain = fields.text("brain", "plan"); brain != "plan") {
+      faults_.add(fields.get("brain"), "the brain \"" + brain + "\" is not known; use \"plan\"");
+    }
+    for (const Node& node : fields.list("inputs")) input(node);
+    parameters(fields.get("parameters"));
+    tools(fields.get("tools"));
+    for (const Node& node : fields.list("targets")) target(node);
+    approvals(fields.get("approvals"));
+    timeouts(fields.get("timeouts"));
+    task_.outputs = fields.texts("outputs");
+    std::set<std::string> names;
+    for (const auto& [name, value] : task_.parameters) names.insert(name);
+    const Node plan = fields.require("plan");
+    task_.plan = PlanParser(faults_, names).actions(items_of(plan, "\"plan\"", faults_));
+    if (plan && task_.plan.empty()) faults_.add(plan, "the plan has no action");
+    return std::move(task_);
+  }
+
+ private:
+  void input(const Node& node) {
+    Fields fields(node, "an input", faults_);
+    TaskInput made{.path = fields.required_text("path"), .to = fields.text("to")};
+    if (made.to.empty()) made.to = made.path.substr(made.path.rfind('/') + 1);
+    if (!stays_below(made.to)) {
+      faults_.add(fields.get("to"), "\"to\" must be a relative path below /work, without \"..\"");
+    }
+    const bool taken =
+        std::ranges::any_of(task_.inputs, [&](const TaskInput& other) { return other.to == made.to; });
+    if (taken) faults_.add(node, "another input goes to \"" + made.to + "\" already");
+    task_.inputs.push_back(std::move(made));
+  }
+
+  void parameters(const Node& node) {
+    if (!node) return;
+    Fields fields(node, "\"parameters\"", faults_);
+    for (const std::string& name : fields.names()) {
+      std::string value;
+      const Node item = fields.get(name);
+      if (!is_plain_name(name))
+        faults_.add(item, "\"" + name + "\" is no name; use letters, digits, '_' and '-'");
+      if (take_text(item, "a parameter", faults_, value)) task_.parameters[name] = value;
+    }
+  }
+
+  void tools(const Node& node) {
+    if (!node) return;
+    Fields fields(node, "\"tools\"", faults_);
+    for (const std::string& name : fields.names()) {
+      Fields rule(fields.get(name), "a tool's rule", faults_);
+      task_.tools[name] = {.level = static_cast<int>(rule.number("level", 0, 0, 3)),
+                           .grant = rule.flag("grant", false)};
+    }
+  }
+
+  void target(const Node& node) {
+    std::string text;
+    if (!take_text(node, "a target", faults_, text)) return;
+    const bool parameter = text.starts_with("${param.") && text.ends_with("}");
+    if (parameter) {
+      const std::string name = text.substr(8, text.size() - 9);
+      if (!task_.parameters.contains(name))
+        faults_.add(node, text + ": no such parameter; declare it under \"parameters\"");
+    } else if (!text.starts_with("http://") && !text.starts_with("https://")) {
+      faults_.add(node, "a target is an origin such as https://api.example.com, or ${param.name}");
+    }
+    task_.targets.push_back(std::move(text));
+  }
+
+  void approvals(const Node& node) {
+    if (!node) return;
+    Fields fields(node, "\"approvals\"", faults_);
+    const std::string level_2 = fields.text("level_2", "ask");
+    if (level_2 != "ask" && level_2 != "allow") {
+      faults_.add(fields.get("level_2"), "\"level_2\" must be \"ask\" or \"allow\"; level 3 is always asked");
+    }
+    task_.approvals.ask_at_level_2 = level_2 != "allow";
+    task_.approvals.approvers = static_cast<std::uint32_t>(fields.number("approvers", 1, 1, 10));
+    task_.approvals.expires_ms = fields.duration("expires", task_.approvals.expires_ms);
+  }
+
+  void timeouts(const Node& node) {
+    if (!node) return;
+    Fields fields(node, "\"timeouts\"", faults_);
+    task_.timeouts.task_ms = fields.duration("task", task_.timeouts.task_ms);
+    task_.timeouts.step_ms = fields.duration("step", task_.timeouts.step_ms);
+    task_.timeouts.queue_ms = fields.duration("queue", task_.timeouts.queue_ms);
+  }
+
+  Faults& faults_;
+  Task task_;
+};
+
+base::Result<Task> parse_task(const Document& document, const Node& root) {
+  Faults faults(document);
+  Task task = TaskParser(faults).parse(root);
+  if (!faults.empty()) return faults.error();
+  for (std::string& target : task.targets) {
+    if (target.starts_with("${param.")) target = task.parameters.at(target.substr(8, target.size() - 9));
+  }
+  return task;
+}
+
+}  // namespace
+
+base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view file) {
+  auto document = read_yaml(text, file);
+  if (!document) return std::unexpected(document.error());
+  auto task = parse_task(*document, {&document->root, ""});
+  if (!task) return std::unexpected(task.error());
+  return TaskFile{*std::move(task), document->root.dump()};
+}
+
+base::Result<std::string> make_run_input(const TaskFile& file, const std::vector<std::string>& trees,
+                                         const std::map<std::string, std::string>& parameters) {
+  if (trees.size() != file.task.inputs.size()) {
+    return base::fail(base::Code::internal, "one uploaded tree for each input of the task is needed");
+  }
+  auto input = nlohmann::ordered_json::object();
+  input["task"] = nlohmann::ordered_json::parse(file.json);
+  for (const auto& [name, value] : parameters) {
+    if (!file.task.parameters.contains(name)) {
+      std::string known;
+      for (const auto& [declared, fallback] : file.task.parameters)
+        known += (known.empty() ? "" : ", ") + declared;
+      return base::fail(base::Code::task_invalid, "the task has no parameter \"" + name +
+                                                      "\"; it has: " + (known.empty() ? "none" : known));
+    }
+    input["task"]["parameters"][name] = value;
+  }
+  input["trees"] = trees;
+  return input.dump();
+}
+
+base::Result<RunInput> parse_run_input(std::string_view json) {
+  auto document = read_json(json);
+  if (!document) return std::unexpected(document.error());
+  Faults faults(*document);
+  RunInput made;
+  Node task;
+  {
+    Fields fields({&document->root, ""}, "the run's input", faults);
+    task = fields.require("task");
+    made.trees = fields.texts("trees");
+  }
+  if (!faults.empty()) return faults.error();
+  auto parsed = parse_task(*document, task);
+  if (!parsed) return std::unexpected(parsed.error());
+  made.task = *std::move(parsed);
+  if (made.trees.size() != made.task.inputs.size()) {
+    return base::fail(base::Code::task_invalid,
+                      "input: \"trees\" must name one uploaded tree for each input");
+  }
+  return made;
+}
+
+}  // namespace sandglass::activities::agent::taskfile

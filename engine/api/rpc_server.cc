@@ -1,0 +1,280 @@
+#include "engine/api/rpc_server.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/unique_fd.h"
+#include "schemas/sandglass/v1/api_service.grpc.pb.h"
+#include "schemas/sandglass/v1/error.pb.h"
+
+namespace sandglass::engine::api {
+
+namespace {
+
+using base::Code;
+using identity::Call;
+using Context = grpc::CallbackServerContext;
+
+constexpr std::size_t kMaxSocketPath = 100;
+
+grpc::StatusCode status_code(Code code) {
+  switch (code) {
+    case Code::unauthenticated:
+      return grpc::StatusCode::UNAUTHENTICATED;
+    case Code::permission_denied:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case Code::not_found:
+    case Code::artifact_missing:
+    case Code::workflow_unknown:
+      return grpc::StatusCode::NOT_FOUND;
+    case Code::already_exists:
+    case Code::run_exists:
+      return grpc::StatusCode::ALREADY_EXISTS;
+    case Code::invalid_argument:
+    case Code::payload_invalid:
+    case Code::record_too_large:
+    case Code::path_refused:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case Code::unavailable:
+    case Code::outcome_unknown:
+      return grpc::StatusCode::UNAVAILABLE;
+    case Code::overloaded:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case Code::cancelled:
+      return grpc::StatusCode::CANCELLED;
+    case Code::internal:
+      return grpc::StatusCode::INTERNAL;
+    default:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+  }
+}
+
+grpc::Status to_status(const base::Error& error) {
+  v1::Error details;
+  details.set_code(static_cast<std::uint32_t>(error.code));
+  details.set_name(std::string(base::name_of(error.code)));
+  details.set_message(error.message);
+  return {status_code(error.code), error.message, details.SerializeAsString()};
+}
+
+std::optional<std::string_view> authorization_of(const Context& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) return std::nullopt;
+  return std::string_view(found->second.data(), found->second.size());
+}
+
+/// Pulls a Stream and writes what comes. Deletes itself.
+template <class Message>
+class Puller final : public grpc::ServerWriteReactor<Message> {
+ public:
+  Puller(Gate::Pass pass, std::shared_ptr<Stream<Message>> stream)
+      : pass_(std::move(pass)), stream_(std::move(stream)) {
+    pull();
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return this->Finish(grpc::Status::CANCELLED);
+    pull();
+  }
+  void OnCancel() override { stream_->stop(); }
+  void OnDone() override {
+    stream_->stop();
+    delete this;
+  }
+
+ private:
+  void pull() {
+    stream_->next([this](base::Result<std::optional<Message>> next) {
+      if (!next) return this->Finish(to_status(next.error()));
+      if (!*next) return this->Finish(grpc::Status::OK);
+      message_ = std::move(**next);
+      this->StartWrite(&message_);
+    });
+  }
+
+  Gate::Pass pass_;
+  std::shared_ptr<Stream<Message>> stream_;
+  Message message_;
+};
+
+template <class Message>
+class Refuser final : public grpc::ServerWriteReactor<Message> {
+ public:
+  explicit Refuser(const base::Error& error) { this->Finish(to_status(error)); }
+  void OnDone() override { delete this; }
+};
+
+class UploadRefuser final : public grpc::ServerReadReactor<v1::TreePart> {
+ public:
+  explicit UploadRefuser(const base::Error& error) { Finish(to_status(error)); }
+  void OnDone() override { delete this; }
+};
+
+/// Reads an upload part by part into its sink. Deletes itself.
+class Uploader final : public grpc::ServerReadReactor<v1::TreePart> {
+ public:
+  Uploader(Gate::Pass pass, std::shared_ptr<UploadSink> sink, v1::UploadTreeReply* reply)
+      : pass_(std::move(pass)), sink_(std::move(sink)), reply_(reply) {
+    StartRead(&part_);
+  }
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      sink_->take(std::move(part_), [this](base::Result<bool> taken) {
+        if (!taken) return Finish(to_status(taken.error()));
+        part_.Clear();
+        StartRead(&part_);
+      });
+      return;
+    }
+    sink_->finish([this](base::Result<v1::UploadTreeReply> finished) {
+      if (!finished) return Finish(to_status(finished.error()));
+      *reply_ = std::move(*finished);
+      Finish(grpc::Status::OK);
+    });
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  Gate::Pass pass_;
+  std::shared_ptr<UploadSink> sink_;
+  v1::UploadTreeReply* reply_;
+  v1::TreePart part_;
+};
+
+class Service final : public v1::Sandglass::CallbackService {
+ public:
+  Service(Gate& gate, Methods& methods) : gate_(gate), methods_(methods) {}
+
+#define SG_UNARY(Name, method, Request, Reply)                                                              \
+  grpc::ServerUnaryReactor* Name(Context* context, const v1::Request* request, v1::Reply* reply) override { \
+    return unary<v1::Request, v1::Reply>(context, request, reply, Call::method, &Methods::method);          \
+  }
+#define SG_STREAM(Name, method, Request, Message)                                                      \
+  grpc::ServerWriteReactor<v1::Message>* Name(Context* context, const v1::Request* request) override { \
+    return stream<v1::Request, v1::Message>(context, request, Call::method, &Methods::method);         \
+  }
+  SG_UNARY(StartRun, start_run, StartRunRequest, StartRunReply)
+  SG_UNARY(ListRuns, list_runs, ListRunsRequest, ListRunsReply)
+  SG_UNARY(GetRun, get_run, GetRunRequest, RunDetail)
+  SG_STREAM(FollowRun, follow_run, FollowRunRequest, RunUpdate)
+  SG_UNARY(SignalRun, signal_run, SignalRunRequest, CommandReply)
+  SG_UNARY(CancelRun, cancel_run, CancelRunRequest, CommandReply)
+  SG_UNARY(TerminateRun, terminate_run, TerminateRunRequest, CommandReply)
+  SG_UNARY(ResumeRun, resume_run, ResumeRunRequest, CommandReply)
+  SG_UNARY(DecideOperation, decide_operation, DecideOperationRequest, CommandReply)
+  SG_UNARY(ListApprovals, list_approvals, ListApprovalsRequest, ListApprovalsReply)
+  SG_UNARY(Decide, decide, DecideRequest, CommandReply)
+  SG_UNARY(DescribeJournal, describe_journal, DescribeJournalRequest, DescribeJournalReply)
+  SG_STREAM(ReadHistory, read_history, ReadHistoryRequest, HistoryRecord)
+  SG_STREAM(ReadOrder, read_order, ReadOrderRequest, HistoryRecord)
+  SG_UNARY(ListArtifacts, list_artifacts, ListArtifactsRequest, ListArtifactsReply)
+  SG_STREAM(GetArtifact, get_artifact, GetArtifactRequest, ContentPart)
+  SG_UNARY(CreateToken, create_token, CreateTokenRequest, CommandReply)
+  SG_UNARY(RevokeToken, revoke_token, RevokeTokenRequest, CommandReply)
+  SG_UNARY(ListTokens, list_tokens, ListTokensRequest, ListTokensReply)
+  SG_UNARY(Status, status, StatusRequest, StatusReply)
+#undef SG_UNARY
+#undef SG_STREAM
+
+  grpc::ServerReadReactor<v1::TreePart>* UploadTree(Context* context, v1::UploadTreeReply* reply) override {
+    auto pass = gate_.admit(authorization_of(*context), Call::upload_tree, true);
+    if (!pass) return new UploadRefuser(pass.error());
+    auto sink = methods_.upload_tree(pass->caller);
+    if (!sink) return new UploadRefuser(sink.error());
+    return new Uploader(std::move(*pass), std::move(*sink), reply);
+  }
+
+ private:
+  template <class Request, class Reply, class Method>
+  grpc::ServerUnaryReactor* unary(Context* context, const Request* request, Reply* reply, Call call,
+                                  Method method) {
+    auto* reactor = context->DefaultReactor();
+    auto pass = gate_.admit(authorization_of(*context), call, false);
+    if (!pass) {
+      reactor->Finish(to_status(pass.error()));
+      return reactor;
+    }
+    const Caller caller = pass->caller;
+    (methods_.*method)(caller, *request,
+                       [reactor, reply, held = std::move(*pass)](base::Result<Reply> answer) mutable {
+                         if (answer) *reply = std::move(*answer);
+                         reactor->Finish(answer ? grpc::Status::OK : to_status(answer.error()));
+                       });
+    return reactor;
+  }
+
+  template <class Request, class Message, class Method>
+  grpc::ServerWriteReactor<Message>* stream(Context* context, const Request* request, Call call,
+                                            Method method) {
+    auto pass = gate_.admit(authorization_of(*context), call, true);
+    if (!pass) return new Refuser<Message>(pass.error());
+    auto opened = (methods_.*method)(pass->caller, *request);
+    if (!opened) return new Refuser<Message>(opened.error());
+    return new Puller<Message>(std::move(*pass), std::move(*opened));
+  }
+
+  Gate& gate_;
+  Methods& methods_;
+};
+
+}  // namespace
+
+struct RpcServer::Impl {
+  Impl(Gate& gate, Methods& methods) : service(gate, methods) {}
+
+  base::UniqueFd socket_folder;
+  Service service;
+  std::unique_ptr<grpc::Server> server;
+};
+
+RpcServer::RpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RpcServer::~RpcServer() {
+  stop(0);
+}
+
+base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& options, Gate& gate,
+                                                          Methods& methods) {
+  auto impl = std::make_unique<Impl>(gate, methods);
+  std::string address = "unix:" + options.socket;
+  if (options.socket.size() >
+      kMaxSocketPath) {  // longer than sun_path: reached through its folder's descriptor
+    const auto slash = options.socket.rfind('/');
+    impl->socket_folder.reset(
+        open(options.socket.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    address =
+        "unix:/proc/self/fd/" + std::to_string(impl->socket_folder.get()) + options.socket.substr(slash);
+  }
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
+  int unix_port = 0;
+  int tcp_port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &unix_port);
+  if (!options.tcp.empty())
+    builder.AddListeningPort(options.tcp, grpc::InsecureServerCredentials(), &tcp_port);
+  builder.RegisterService(&impl->service);
+  impl->server = builder.BuildAndStart();
+  if (!impl->server || unix_port == 0 || (!options.tcp.empty() && tcp_port == 0)) {
+    return base::fail(Code::address_in_use,
+                      options.tcp.empty()
+                          ? "cannot listen on " + options.socket
+                          : "cannot listen on " + options.tcp + " and " + options.socket +
+                                "; stop what listens there, or choose another address with listen.tcp");
+  }
+  return std::unique_ptr<RpcServer>(new RpcServer(std::move(impl)));
+}
+
+void RpcServer::stop(std::int64_t grace_ms) {
+  if (impl_->server)
+    impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
+}
+
+}  // namespace sandglass::engine::api

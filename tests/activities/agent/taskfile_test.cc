@@ -1,0 +1,166 @@
+#include "activities/agent/taskfile/taskfile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sandglass::activities::agent::taskfile {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::string_view kGood = R"(name: fix
+goal: make the test pass
+inputs:
+  - path: project
+parameters:
+  receiver: http://127.0.0.1:8099
+targets: ["${param.receiver}"]
+approvals: {level_2: ask, approvers: 2, expires: 1h}
+timeouts: {task: 10m, step: 90s}
+tools:
+  http_request: {level: 3, grant: true}
+plan:
+  - name: test
+    exec: {argv: [sh, run.sh], cwd: project}
+    allow_failure: true
+    extract:
+      failing: {from: out, regex: '^(\w+): FAIL$'}
+  - name: green
+    when: {value: "${test.exit_code}", equals: 0}
+    finish: {message: nothing to do}
+  - name: pick
+    choose:
+      - when: {all: [{value: "${test.failing}", equals: a}, {not: {value: "${test.exit_code}", less: 1}}]}
+        do:
+          - name: patch-a
+            exec: {argv: [sed, -i, -e, s/x/y/, a.sh]}
+      - do:
+          - {name: unknown, finish: {message: "no patch for ${test.failing}", failed: true}}
+  - name: open
+    http_request: {method: POST, url: "${param.receiver}/pulls"}
+)";
+
+std::string fault_of(std::string_view text) {
+  const auto parsed = parse_task_yaml(text, "task.yaml");
+  if (parsed) return "no fault";
+  EXPECT_EQ(parsed.error().code, base::Code::task_invalid);
+  return parsed.error().message;
+}
+
+std::string with(std::string_view line) {
+  return "name: t\n" + std::string(line) + "\nplan:\n  - {name: a, exec: {argv: [ls]}}\n";
+}
+
+TEST(TaskFile, AGoodTaskIsReadWholeAndTheSameThroughItsJson) {
+  const auto file = parse_task_yaml(kGood, "task.yaml");
+  ASSERT_TRUE(file) << file.error().message;
+  const std::string tree(64, 'a');
+  const auto input = make_run_input(*file, {tree}, {{"receiver", "http://127.0.0.1:9"}});
+  ASSERT_TRUE(input) << input.error().message;
+  const auto run = parse_run_input(*input);
+  ASSERT_TRUE(run) << run.error().message;
+  const Task& task = run->task;
+  EXPECT_EQ(task.name, "fix");
+  EXPECT_EQ(task.inputs.at(0).to, "project");
+  EXPECT_EQ(task.targets.at(0), "http://127.0.0.1:9");
+  EXPECT_EQ(task.tools.at("http_request").level, 3);
+  EXPECT_EQ(task.approvals.approvers, 2U);
+  EXPECT_EQ(task.approvals.expires_ms, 3'600'000);
+  EXPECT_EQ(task.timeouts.step_ms, 90'000);
+  ASSERT_EQ(task.plan.size(), 4U);
+  EXPECT_EQ(task.plan[0].extracts.at(0).regex, R"(^(\w+): FAIL$)");
+  EXPECT_TRUE(task.plan[0].allow_failure);
+  EXPECT_EQ(task.plan[1].when.test, Condition::Test::equals);
+  EXPECT_EQ(task.plan[1].when.operand, "0");
+  ASSERT_EQ(task.plan[2].branches.size(), 2U);
+  EXPECT_EQ(task.plan[2].branches[0].when.parts.size(), 2U);
+  EXPECT_TRUE(task.plan[2].branches[1].actions.at(0).failed);
+  EXPECT_EQ(task.plan[3].tool, "http_request");
+}
+
+TEST(TaskFile, AnUnknownFieldIsNamedWithItsPlaceAndTheKnownOnes) {
+  EXPECT_THAT(fault_of(with("colour: red")),
+              AllOf(StartsWith("task.yaml:2:1: unknown field \"colour\""), HasSubstr("goal")));
+  // Addresses inside are the operator's business alone (V14).
+  EXPECT_THAT(fault_of(with("network:\n  internal: [127.0.0.1/32]")),
+              StartsWith("task.yaml:2:1: unknown field \"network\""));
+}
+
+TEST(TaskFile, AWrongTypeIsNamedWithItsPlace) {
+  EXPECT_THAT(fault_of(with("goal: [a]")), StartsWith("task.yaml:2:1: \"goal\" must be a text, not a list"));
+  EXPECT_THAT(fault_of(with("timeouts: {task: 5}")), HasSubstr("must be a time such as 90s"));
+  EXPECT_THAT(fault_of(with("timeouts: {task: 721h}")), HasSubstr("at most 720h"));
+  EXPECT_THAT(fault_of(with("approvals: {approvers: 1.5}")), HasSubstr("whole number from 1 to 10"));
+  EXPECT_THAT(fault_of(with("approvals: {approvers: 18446744073709551615}")), HasSubstr("whole number"));
+  EXPECT_THAT(fault_of("[1, 2]"), HasSubstr("must be a mapping"));
+  EXPECT_THAT(fault_of(""), HasSubstr("exactly one YAML document"));
+}
+
+TEST(TaskFile, BadYamlIsNamedWithItsPlace) {
+  EXPECT_THAT(fault_of("name: t\nplan: [a\nb: c"),
+              AllOf(StartsWith("task.yaml:3:"), HasSubstr("not valid YAML")));
+  EXPECT_THAT(fault_of("name: a\nname: b\nplan: []"),
+              HasSubstr("2:1: the field \"name\" stands here a second time"));
+  EXPECT_THAT(fault_of("name: !!python/object x\nplan: []"), HasSubstr("tag"));
+  EXPECT_THAT(fault_of(std::string(2 << 20, '#')), HasSubstr("larger than 1 MiB"));
+}
+
+TEST(TaskFile, AliasesCannotMakeAShortTextHuge) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 10; ++j) text += "*a" + std::to_string(i - 1) + (j < 9 ? ", " : "]\n");
+  }
+  EXPECT_THAT(fault_of(text), HasSubstr("more than 20,000 values"));
+  EXPECT_THAT(fault_of(std::string(5000, '[')), StartsWith("task.yaml"));
+}
+
+TEST(TaskFile, NamesAreUniqueAndValuesComeFromEarlierActionsOnly) {
+  EXPECT_THAT(
+      fault_of("name: t\nplan:\n  - {name: a, exec: {argv: [ls]}}\n  - {name: a, exec: {argv: [ls]}}\n"),
+      StartsWith("task.yaml:4:6: another action is named \"a\""));
+  EXPECT_THAT(fault_of("name: t\nplan:\n  - {name: a, exec: {argv: [\"${b.out}\"]}}\n"),
+              HasSubstr("no action before"));
+  EXPECT_THAT(fault_of("name: t\nplan:\n  - {name: a, exec: {argv: [\"${param.x}\"]}}\n"),
+              HasSubstr("no such parameter"));
+  EXPECT_THAT(
+      fault_of("name: t\nplan:\n  - name: c\n    choose:\n      - do: [{name: x, exec: {argv: [ls]}}]\n"
+               "      - do: [{name: y, exec: {argv: [\"${x.out}\"]}}]\n"),
+      HasSubstr("no action before"));
+  EXPECT_EQ(fault_of("name: t\nplan:\n  - {name: a, exec: {argv: [\"$${b.out}\"]}}\n"), "no fault");
+}
+
+TEST(TaskFile, AValueIsNeverSplicedIntoAProgramText) {
+  const std::string head = "name: t\nparameters: {x: y}\nplan:\n  - {name: a, exec: {argv: ";
+  EXPECT_THAT(fault_of(head + "[/bin/sh, -c, \"echo ${param.x}\"]}}\n"), HasSubstr("would be run as code"));
+  EXPECT_THAT(fault_of(head + "[env, bash, -ec, \"echo ${param.x}\"]}}\n"),
+              HasSubstr("would be run as code"));
+  EXPECT_EQ(fault_of(head + "[sh, -c, 'echo \"$1\"', sh, \"${param.x}\"]}}\n"), "no fault");
+}
+
+TEST(TaskFile, AnInputStaysBelowWork) {
+  for (const char* to : {"/etc", "../x", "a/../../x", "a//b", "."}) {
+    EXPECT_THAT(fault_of(with("inputs: [{path: p, to: \"" + std::string(to) + "\"}]")),
+                HasSubstr("below /work"))
+        << to;
+  }
+  EXPECT_THAT(fault_of(with("inputs: [{path: a/p}, {path: b/p}]")), HasSubstr("another input goes to \"p\""));
+}
+
+TEST(TaskFile, SeveralFaultsAreAllToldAndAControlCharacterIsShownEscaped) {
+  const std::string faults = fault_of(with("x: 1\ny: 2"));
+  EXPECT_THAT(faults, AllOf(HasSubstr("2:1: unknown field \"x\""), HasSubstr("3:1: unknown field \"y\"")));
+  EXPECT_THAT(fault_of(with("\"a\\e[2Jb\": 1")), HasSubstr("\\x1b"));
+}
+
+TEST(TaskFile, AParameterThatTheTaskDoesNotHaveIsRefused) {
+  const auto file = parse_task_yaml(kGood, "task.yaml");
+  ASSERT_TRUE(file);
+  const auto input = make_run_input(*file, {std::string(64, 'a')}, {{"reciever", "x"}});
+  ASSERT_FALSE(input);
+  EXPECT_THAT(input.error().message, HasSubstr("it has: receiver"));
+}
+
+}  // namespace
+}  // namespace sandglass::activities::agent::taskfile
