@@ -1,0 +1,54 @@
+// What the API works on: the loop behind a port, and the readers of what is durable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "engine/api/answer.h"
+#include "engine/base/ports.h"
+#include "engine/blob/blob.h"
+#include "engine/fold/stream_kind.h"
+#include "engine/journal/reader.h"
+#include "engine/shard/envelope.h"
+#include "engine/view/view.h"
+#include "schemas/sandglass/v1/admin.pb.h"
+
+namespace sandglass::engine::api {
+
+/// The engine's loop, from other threads. Thread rule: any thread; callbacks come on the loop's thread and
+/// must not block it. When the ownership ends they are called with outcome_unknown (J6).
+class EnginePort {
+ public:
+  virtual ~EnginePort() = default;
+  virtual void submit(shard::CommandEnvelope envelope) = 0;
+  virtual void read(const core::StreamId& stream, shard::ReadFn on_read) = 0;
+  /// One answer: durable records from `from_seq` on, at least one, as soon as there are any. The number is
+  /// for cancel_follow, after which no answer comes; unknown numbers are ignored.
+  virtual std::uint64_t follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
+                               shard::RecordsFn on_records) = 0;
+  virtual void cancel_follow(std::uint64_t number) = 0;
+};
+
+struct UploadLimits {
+  std::uint64_t bytes = 1ULL << 30;
+  std::uint64_t files = 100'000;
+};
+
+/// Everything outlives the methods.
+struct Backend {
+  EnginePort& engine;
+  base::TaskRunner& pool;  // for reads that block
+  const view::View& view;  // scan_now only
+  const journal::Reader& reader;
+  const fold::Registry& kinds;
+  blob::BlobStore& blobs;
+  std::string tenant_key;
+  std::uint16_t partitions = 8;
+  std::map<std::string, std::string> workflows;  // name → version that new runs get
+  UploadLimits upload;
+  std::function<void(::sandglass::v1::StatusReply&)> fill_status;
+};
+
+}  // namespace sandglass::engine::api

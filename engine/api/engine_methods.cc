@@ -1,0 +1,408 @@
+#include "engine/api/engine_methods.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "activities/approvals/approvals.h"
+#include "engine/api/history_streams.h"
+#include "engine/api/run_access.h"
+#include "engine/api/run_detail.h"
+#include "engine/api/run_list.h"
+#include "engine/api/upload.h"
+#include "engine/codec/json.h"
+#include "engine/identity/decider.h"
+#include "engine/run/commands.h"
+
+namespace sandglass::engine::api {
+
+namespace {
+
+using base::Code;
+namespace approvals = activities::approvals;
+
+constexpr std::size_t kLongestRequestId = 128;
+
+base::Status check_request_id(const std::string& request_id) {
+  if (!request_id.empty() && request_id.size() <= kLongestRequestId) return {};
+  return base::fail(Code::invalid_argument,
+                    "a call that changes something needs a request id of 1 to 128 bytes");
+}
+
+/// Digest of a whole request: the same request id with another one is a conflict. Requests have no maps, so
+/// that equal ones give equal bytes.
+template <class Request>
+base::Hash256 digest_of(const char* call, const Request& request) {
+  return base::Sha256()
+      .update(call)
+      .update(std::string_view("\0", 1))
+      .update(request.SerializeAsString())
+      .finish();
+}
+
+/// Checked JSON under the stream's key; no bytes: no payload.
+base::Result<core::Payload> json_payload(const core::DigestKey& key, const std::string& bytes) {
+  if (bytes.empty()) return core::Payload{};
+  if (auto checked = codec::check_json(bytes); !checked) return std::unexpected(checked.error());
+  return key.make(core::Encoding::json, bytes);
+}
+
+class EngineMethods final : public Methods {
+ public:
+  explicit EngineMethods(const Backend& backend) : backend_(backend) {}
+
+  void start_run(const Caller& caller, const v1::StartRunRequest& request,
+                 Answer<v1::StartRunReply> answer) override;
+  void list_runs(const Caller& caller, const v1::ListRunsRequest& request,
+                 Answer<v1::ListRunsReply> answer) override {
+    backend_.pool.run([this, caller, request, answer = std::move(answer)]() mutable {
+      answer(api::list_runs(backend_.view, backend_.partitions, caller, request));
+    });
+  }
+  void get_run(const Caller& caller, const v1::GetRunRequest& request, Answer<v1::RunDetail> answer) override;
+  StreamPtr<v1::RunUpdate> follow_run(const Caller& caller, const v1::FollowRunRequest& request) override {
+    return follow_stream(backend_, caller, request);
+  }
+
+  void signal_run(const Caller& caller, const v1::SignalRunRequest& request,
+                  Answer<v1::CommandReply> answer) override {
+    if (request.name().empty() || request.name().size() > 256) {
+      return answer(base::fail(Code::invalid_argument, "a signal needs a name of 1 to 256 bytes"));
+    }
+    command(caller, "signal", request, std::move(answer),
+            [request](const core::DigestKey& key) -> base::Result<run::Command> {
+              auto payload = json_payload(key, request.payload());
+              if (!payload) return std::unexpected(payload.error());
+              return run::Signal{request.name(), std::move(*payload)};
+            });
+  }
+  void cancel_run(const Caller& caller, const v1::CancelRunRequest& request,
+                  Answer<v1::CommandReply> answer) override {
+    command(caller, "cancel", request, std::move(answer),
+            [request](const core::DigestKey&) -> base::Result<run::Command> {
+              return run::Cancel{request.reason()};
+            });
+  }
+  void terminate_run(const Caller& caller, const v1::TerminateRunRequest& request,
+                     Answer<v1::CommandReply> answer) override {
+    command(caller, "terminate", request, std::move(answer),
+            [request](const core::DigestKey&) -> base::Result<run::Command> {
+              return run::Terminate{request.reason()};
+            });
+  }
+  void resume_run(const Caller& caller, const v1::ResumeRunRequest& request,
+                  Answer<v1::CommandReply> answer) override {
+    command(caller, "resume", request, std::move(answer),
+            [](const core::DigestKey&) -> base::Result<run::Command> { return run::Resume{}; });
+  }
+  void decide_operation(const Caller& caller, const v1::DecideOperationRequest& request,
+                        Answer<v1::CommandReply> answer) override {
+    if (request.verdict() < v1::OPERATION_VERDICT_DONE || request.verdict() > v1::OPERATION_VERDICT_AGAIN) {
+      return answer(base::fail(Code::invalid_argument, "the verdict must be done, not done or again"));
+    }
+    command(caller, "decide_operation", request, std::move(answer),
+            [request, by = caller.user](const core::DigestKey& key) -> base::Result<run::Command> {
+              auto result = json_payload(key, request.result());
+              if (!result) return std::unexpected(result.error());
+              return run::DecideOperation{request.path(),
+                                          static_cast<run::OperatorVerdict>(request.verdict() - 1), by,
+                                          std::move(*result)};
+            });
+  }
+
+  void list_approvals(const Caller& caller, const v1::ListApprovalsRequest& request,
+                      Answer<v1::ListApprovalsReply> answer) override;
+  void decide(const Caller& caller, const v1::DecideRequest& request,
+              Answer<v1::CommandReply> answer) override;
+
+  void describe_journal(const Caller&, const v1::DescribeJournalRequest&,
+                        Answer<v1::DescribeJournalReply> answer) override {
+    backend_.pool.run([this, answer = std::move(answer)]() mutable {
+      auto id = backend_.reader.journal_id();
+      if (!id) return answer(std::unexpected(id.error()));
+      v1::DescribeJournalReply reply;
+      reply.set_journal_id(*id);
+      reply.set_partitions(backend_.partitions);
+      answer(std::move(reply));
+    });
+  }
+  StreamPtr<v1::HistoryRecord> read_history(const Caller& caller,
+                                            const v1::ReadHistoryRequest& request) override {
+    if (!core::StreamId::parse(request.stream())) {
+      return base::fail(Code::invalid_argument, "a stream id has the form kind-<32 hex digits>");
+    }
+    return history_stream(backend_, caller, request);
+  }
+  StreamPtr<v1::HistoryRecord> read_order(const Caller&, const v1::ReadOrderRequest& request) override {
+    if (request.partition() >= backend_.partitions) {
+      return base::fail(Code::invalid_argument,
+                        "the journal has " + std::to_string(backend_.partitions) + " partitions");
+    }
+    return order_stream(backend_, request);
+  }
+
+  base::Result<std::shared_ptr<UploadSink>> upload_tree(const Caller& caller) override {
+    return upload_sink(backend_, caller);
+  }
+  void list_artifacts(const Caller& caller, const v1::ListArtifactsRequest& request,
+                      Answer<v1::ListArtifactsReply> answer) override {
+    (void)caller, (void)request;
+    answer(v1::ListArtifactsReply());
+  }
+  StreamPtr<v1::ContentPart> get_artifact(const Caller&, const v1::GetArtifactRequest& request) override {
+    return base::fail(Code::artifact_missing, "the run has no artifact " + request.name());
+  }
+
+  void create_token(const Caller& caller, const v1::CreateTokenRequest& request,
+                    Answer<v1::CommandReply> answer) override;
+  void revoke_token(const Caller& caller, const v1::RevokeTokenRequest& request,
+                    Answer<v1::CommandReply> answer) override {
+    submit(identity::identity_stream(),
+           core::make_command<identity::Command>(identity::RevokeToken{request.name(), caller.token_name}),
+           request.request_id(), digest_of("revoke_token", request), std::move(answer));
+  }
+  void list_tokens(const Caller& caller, const v1::ListTokensRequest&,
+                   Answer<v1::ListTokensReply> answer) override;
+  void status(const Caller&, const v1::StatusRequest&, Answer<v1::StatusReply> answer) override {
+    v1::StatusReply reply;
+    for (const auto& [name, version] : backend_.workflows) reply.add_workflows(name);
+    reply.set_partitions(backend_.partitions);
+    if (backend_.fill_status) backend_.fill_status(reply);
+    answer(std::move(reply));
+  }
+
+ private:
+  core::DigestKey key_of(std::string_view history_root) const { return {backend_.tenant_key, history_root}; }
+
+  void submit(const core::StreamId& target, core::CommandPtr command, const std::string& request_id,
+              const base::Hash256& digest, Answer<v1::CommandReply> answer) {
+    if (auto checked = check_request_id(request_id); !checked)
+      return answer(std::unexpected(checked.error()));
+    backend_.engine.submit(
+        {.target = target,
+         .command = std::move(command),
+         .request_id = request_id,
+         .request_digest = digest,
+         .expected_head = std::nullopt,
+         .on_reply = [answer = std::move(answer)](base::Result<shard::Reply> reply) mutable {
+           if (!reply) return answer(std::unexpected(reply.error()));
+           v1::CommandReply out;
+           if (reply->payload) out.set_reply(reply->payload.slot->bytes);
+           answer(std::move(out));
+         }});
+  }
+
+  /// A command of a run that the caller may touch. `make` gets the key of the run's digests.
+  template <class Request, class Make>
+  void command(const Caller& caller, const char* call, const Request& request,
+               Answer<v1::CommandReply> answer, Make make) {
+    with_run(backend_.engine, caller, request.run_id(),
+             [this, request_id = request.request_id(), digest = digest_of(call, request),
+              make = std::move(make), answer = std::move(answer)](base::Result<RunFacts> facts) mutable {
+               if (!facts) return answer(std::unexpected(facts.error()));
+               base::Result<run::Command> made = make(key_of(facts->state().history_root));
+               if (!made) return answer(std::unexpected(made.error()));
+               submit(facts->stream, core::make_command<run::Command>(std::move(*made)), request_id, digest,
+                      std::move(answer));
+             });
+  }
+
+  const Backend& backend_;
+};
+
+void EngineMethods::start_run(const Caller& caller, const v1::StartRunRequest& request,
+                              Answer<v1::StartRunReply> answer) {
+  if (auto checked = check_request_id(request.request_id()); !checked) {
+    return answer(std::unexpected(checked.error()));
+  }
+  const auto workflow = backend_.workflows.find(request.workflow());
+  if (workflow == backend_.workflows.end()) {
+    std::string known;
+    for (const auto& [name, version] : backend_.workflows) known += (known.empty() ? "" : ", ") + name;
+    return answer(base::fail(Code::workflow_unknown, "no workflow named " + request.workflow() +
+                                                         " is registered; there are: " + known));
+  }
+  auto stream = core::StreamId::for_request(core::StreamKind::run, caller.tenant, request.request_id());
+  if (!request.run_id().empty()) {
+    const auto given = core::StreamId::parse(request.run_id());
+    if (!given || given->kind != core::StreamKind::run) {
+      return answer(base::fail(Code::invalid_argument, "a run id has the form run-<32 hex digits>"));
+    }
+    stream = *given;
+  }
+  const std::string user = request.user().empty() ? caller.user : request.user();
+  if (!identity::may_touch(caller, caller.tenant, user)) {
+    return answer(
+        base::fail(Code::permission_denied, "this token may start runs for " + caller.user + " only"));
+  }
+  auto input = json_payload(key_of(stream.text()), request.input());
+  if (!input) return answer(std::unexpected(input.error()));
+  run::StartRun start{.workflow = request.workflow(),
+                      .version = workflow->second,
+                      .tenant = caller.tenant,
+                      .user = user,
+                      .session = request.session(),
+                      .input = std::move(*input)};
+  submit(stream, core::make_command<run::Command>(std::move(start)), request.request_id(),
+         digest_of("start", request),
+         [id = stream.text(), answer = std::move(answer)](base::Result<v1::CommandReply> reply) mutable {
+           if (!reply) return answer(std::unexpected(reply.error()));
+           v1::StartRunReply out;
+           out.set_run_id(id);
+           answer(std::move(out));
+         });
+}
+
+/// What is shown of an approval but for its payloads, which are elsewhere.
+v1::ApprovalView approval_view(const std::string& id, const approvals::Approval& approval) {
+  v1::ApprovalView view;
+  view.set_approval_id(id);
+  view.set_run_id(approval.run.text());
+  view.set_tenant(approval.tenant);
+  view.set_user(approval.user);
+  view.set_tool(approval.tool);
+  view.set_level(approval.level);
+  view.set_arguments_digest(std::string(approval.arguments.hash.view()));
+  view.set_asked_ms(approval.asked_ms);
+  view.set_expires_ms(approval.expires_ms);
+  view.set_status(std::string(name_of(approval.status)));
+  view.set_approvers(approval.approvers);
+  for (const auto& verdict : approval.verdicts) {
+    auto& out = *view.add_verdicts();
+    out.set_approve(verdict.approve);
+    out.set_who(verdict.who);
+    out.set_at_ms(verdict.at_ms);
+  }
+  return view;
+}
+
+/// Blocking: the approvals that the caller may see, with what was asked and why it was decided.
+base::Result<v1::ListApprovalsReply> read_approvals(const journal::Reader& reader, const Caller& caller,
+                                                    const approvals::ApprovalsState& state,
+                                                    const std::string& run_id, bool ended_too) {
+  v1::ListApprovalsReply reply;
+  for (const auto& [id, approval] : state.approvals) {
+    if (!identity::may_touch(caller, approval.tenant, approval.user)) continue;
+    if (!run_id.empty() && approval.run.text() != run_id) continue;
+    if (!ended_too && approval.status != approvals::ApprovalStatus::waiting) continue;
+    auto& view = *reply.add_approvals();
+    view = approval_view(id, approval);
+    auto request = read_payload(reader, approvals::approvals_stream(), approval.request);
+    if (!request) return std::unexpected(request.error());
+    if (*request) view.set_request((*request)->bytes);
+    for (std::size_t i = 0; i < approval.verdicts.size(); ++i) {
+      auto reason = read_payload(reader, approvals::approvals_stream(), approval.verdicts[i].reason);
+      if (!reason) return std::unexpected(reason.error());
+      if (*reason) view.mutable_verdicts(static_cast<int>(i))->set_reason((*reason)->bytes);
+    }
+  }
+  return reply;
+}
+
+void EngineMethods::list_approvals(const Caller& caller, const v1::ListApprovalsRequest& request,
+                                   Answer<v1::ListApprovalsReply> answer) {
+  backend_.engine.read(approvals::approvals_stream(), [this, caller, request, answer = std::move(answer)](
+                                                          base::Result<shard::StreamRead> read) mutable {
+    if (!read) return answer(std::unexpected(read.error()));
+    backend_.pool.run(
+        [this, caller, request, state = std::move(read->state), answer = std::move(answer)]() mutable {
+          const auto& typed = static_cast<const core::StateOf<approvals::ApprovalsState>&>(*state).value;
+          answer(read_approvals(backend_.reader, caller, typed, request.run_id(), request.ended_too()));
+        });
+  });
+}
+
+void EngineMethods::get_run(const Caller& caller, const v1::GetRunRequest& request,
+                            Answer<v1::RunDetail> answer) {
+  with_run(
+      backend_.engine, caller, request.run_id(),
+      [this, caller, answer = std::move(answer)](base::Result<RunFacts> facts) mutable {
+        if (!facts) return answer(std::unexpected(facts.error()));
+        backend_.pool.run([this, caller, facts = std::move(*facts), answer = std::move(answer)]() mutable {
+          const fold::AnyKind& kind = *backend_.kinds.find(core::StreamKind::run);
+          auto detail = read_detail(backend_.reader, kind, facts.stream, facts.state(), facts.head);
+          if (!detail) return answer(std::move(detail));
+          v1::ListApprovalsRequest of_run;
+          of_run.set_run_id(facts.stream.text());
+          of_run.set_ended_too(true);
+          list_approvals(caller, of_run,
+                         [detail = std::move(*detail),
+                          answer = std::move(answer)](base::Result<v1::ListApprovalsReply> waiting) mutable {
+                           if (!waiting) return answer(std::unexpected(waiting.error()));
+                           detail.mutable_approvals()->Swap(waiting->mutable_approvals());
+                           answer(std::move(detail));
+                         });
+        });
+      });
+}
+
+void EngineMethods::decide(const Caller& caller, const v1::DecideRequest& request,
+                           Answer<v1::CommandReply> answer) {
+  const auto digest = base::Hash256::from_bytes(request.arguments_digest());
+  if (!digest) {
+    return answer(base::fail(Code::invalid_argument,
+                             "a decision names the digest of the arguments that were shown: 32 bytes"));
+  }
+  const auto stream = approvals::approvals_stream();
+  const nlohmann::ordered_json reason = {{"who", caller.user}, {"why", request.reason()}};
+  const std::string text = reason.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  approvals::Decide decide{.id = request.approval_id(),
+                           .arguments = {*digest},
+                           .approve = request.approve(),
+                           .tenant = identity::has(caller.roles, identity::Role::admin) ? "" : caller.tenant,
+                           .who = caller.user,
+                           .role = "approver",
+                           .reason = key_of(stream.text()).make(core::Encoding::json, text)};
+  submit(stream, core::make_command<approvals::ApprovalsDecider::Command>(std::move(decide)),
+         request.request_id(), digest_of("decide", request), std::move(answer));
+}
+
+void EngineMethods::create_token(const Caller& caller, const v1::CreateTokenRequest& request,
+                                 Answer<v1::CommandReply> answer) {
+  const auto hash = base::Hash256::from_bytes(request.token_hash());
+  if (!hash) return answer(base::fail(Code::invalid_argument, "the token's hash must have 32 bytes"));
+  identity::Token token{.name = request.name(),
+                        .tenant = request.tenant().empty() ? caller.tenant : request.tenant(),
+                        .user = request.user().empty() ? request.name() : request.user(),
+                        .hash = *hash};
+  for (const auto& name : request.roles()) {
+    const auto role = identity::parse_role(name);
+    if (!role) {
+      return answer(base::fail(
+          Code::invalid_argument,
+          "there is no role " + name + "; there are admin, operator, approver, auditor, user, worker"));
+    }
+    token.roles = token.roles | *role;
+  }
+  submit(identity::identity_stream(),
+         core::make_command<identity::Command>(identity::CreateToken{std::move(token), caller.token_name}),
+         request.request_id(), digest_of("create_token", request), std::move(answer));
+}
+
+void EngineMethods::list_tokens(const Caller& caller, const v1::ListTokensRequest&,
+                                Answer<v1::ListTokensReply> answer) {
+  backend_.engine.read(identity::identity_stream(), [caller, answer = std::move(answer)](
+                                                        base::Result<shard::StreamRead> read) mutable {
+    if (!read) return answer(std::unexpected(read.error()));
+    v1::ListTokensReply reply;
+    for (const auto& [name, token] :
+         static_cast<const core::StateOf<identity::State>&>(*read->state).value.tokens) {
+      if (token.tenant != caller.tenant && !identity::has(caller.roles, identity::Role::admin)) continue;
+      auto& out = *reply.add_tokens();
+      out.set_name(token.name);
+      out.set_tenant(token.tenant);
+      out.set_user(token.user);
+      for (const auto& role : identity::role_names(token.roles)) out.add_roles(role);
+      out.set_created_ms(token.created_ms);
+      out.set_revoked_ms(token.revoked_ms);
+    }
+    answer(std::move(reply));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Methods> engine_methods(const Backend& backend) {
+  return std::make_unique<EngineMethods>(backend);
+}
+
+}  // namespace sandglass::engine::api

@@ -1,0 +1,122 @@
+#include "engine/api/run_list.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/api/run_text.h"
+#include "engine/base/hash.h"
+#include "engine/identity/access.h"
+#include "engine/view/keys.h"
+
+namespace sandglass::engine::api {
+
+namespace {
+
+namespace v1 = ::sandglass::v1;
+
+constexpr std::uint32_t kDefaultPage = 50;
+constexpr std::uint32_t kLongestPage = 500;
+constexpr std::size_t kRowsPerScan = 128;
+constexpr std::size_t kRowsPerCall = 20'000;  // a page may be short, with a token, rather than take for ever
+constexpr std::size_t kSortBytes = 8 + core::StreamId::kBytes;
+
+/// What orders runs over all partitions: start time, then stream; the part of a row's key behind its
+/// partition.
+std::string sort_of(const std::string& key) {
+  const auto parsed = view::parse_index_key(key);
+  if (!parsed) return {};
+  std::string sort;
+  view::put_u64(sort, parsed->sort);
+  return sort + parsed->stream;
+}
+
+/// The newest rows of one partition that have not been given yet.
+class Cursor {
+ public:
+  Cursor(const view::View& view, std::uint16_t partition, const std::string& before) : view_(view) {
+    auto range = run::view::run_rows(partition);
+    first_ = std::move(range.first);
+    last_ = std::move(range.last);
+    if (before.empty()) return;
+    const auto stream = core::StreamId::from_bytes(std::string_view(before).substr(8));
+    if (stream) last_ = view::index_key(partition, view::Index::visibility, view::get_u64(before), *stream);
+  }
+
+  /// The newest row, or null at the end.
+  base::Result<const view::Row*> front() {
+    if (rows_.empty() && !ended_) {
+      auto scanned = view_.scan_now({.first = first_, .last = last_, .limit = kRowsPerScan, .reverse = true});
+      if (!scanned) return std::unexpected(scanned.error());
+      ended_ = !scanned->more;
+      for (auto& row : scanned->rows) rows_.push_back(std::move(row));
+      if (!rows_.empty()) last_ = rows_.back().key;
+    }
+    return rows_.empty() ? nullptr : &rows_.front();
+  }
+  void pop() { rows_.pop_front(); }
+
+ private:
+  const view::View& view_;
+  std::string first_, last_;
+  std::deque<view::Row> rows_;
+  bool ended_ = false;
+};
+
+bool wanted(const v1::RunSummary& run, const v1::ListRunsRequest& request) {
+  if (!request.workflow().empty() && run.workflow() != request.workflow()) return false;
+  if (!request.user().empty() && run.user() != request.user()) return false;
+  return request.status().empty() ||
+         std::ranges::find(request.status(), run.status()) != request.status().end();
+}
+
+}  // namespace
+
+base::Result<v1::ListRunsReply> list_runs(const view::View& view, std::uint16_t partitions,
+                                          const identity::Caller& caller,
+                                          const v1::ListRunsRequest& request) {
+  const auto before = base::from_hex(request.page_token());
+  if (!before || (!before->empty() && before->size() != kSortBytes)) {
+    return base::fail(base::Code::invalid_argument, "the page token is not one that a list call gave");
+  }
+  const std::size_t page =
+      request.page_size() == 0 ? kDefaultPage : std::min<std::size_t>(request.page_size(), kLongestPage);
+  std::vector<Cursor> cursors;
+  for (std::uint16_t partition = 0; partition < partitions; ++partition)
+    cursors.emplace_back(view, partition, *before);
+  v1::ListRunsReply reply;
+  std::string last_sort;
+  for (std::size_t seen = 0;; ++seen) {
+    Cursor* newest = nullptr;
+    std::string newest_sort;
+    for (Cursor& cursor : cursors) {
+      auto row = cursor.front();
+      if (!row) return std::unexpected(row.error());
+      if (*row == nullptr) continue;
+      std::string sort = sort_of((*row)->key);
+      if (newest != nullptr && sort <= newest_sort) continue;
+      newest = &cursor;
+      newest_sort = std::move(sort);
+    }
+    if (newest == nullptr) return reply;
+    if (static_cast<std::size_t>(reply.runs_size()) == page || seen == kRowsPerCall) {
+      reply.set_next_page_token(base::to_hex(last_sort));
+      return reply;
+    }
+    const view::Row& row = **newest->front();
+    auto run = run::view::decode_row(row.value);
+    if (!run) return std::unexpected(run.error());
+    const auto stream = core::StreamId::from_bytes(std::string_view(newest_sort).substr(8));
+    v1::RunSummary summary;
+    if (stream) fill_summary(*stream, *run, 0, summary);
+    if (stream && identity::may_touch(caller, run->tenant, run->user) && wanted(summary, request)) {
+      *reply.add_runs() = std::move(summary);
+    }
+    last_sort = std::move(newest_sort);
+    newest->pop();
+  }
+}
+
+}  // namespace sandglass::engine::api
