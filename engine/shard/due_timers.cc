@@ -74,6 +74,7 @@ void DueTimers::look_ahead(std::int64_t now_ms) {
     if (timer->due_ms >= horizon_ms_) break;
     soon_.insert(*timer);
   }
+  scan_from_ms_ = from;
   scan(from, wanted, {});
 }
 
@@ -116,7 +117,7 @@ void DueTimers::shed() {
 }
 
 std::int64_t DueTimers::low_water_ms() const {
-  std::int64_t low = horizon_ms_;
+  std::int64_t low = scanning_ ? std::min(scan_from_ms_, horizon_ms_) : horizon_ms_;
   for (const auto* timers : {&soon_, &fired_, &undurable_}) {
     if (!timers->empty()) low = std::min(low, timers->begin()->due_ms);
   }

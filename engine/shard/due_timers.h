@@ -78,6 +78,7 @@ class DueTimers {
   Options options_;
   std::int64_t horizon_ms_ = 0;
   bool scanning_ = false;
+  std::int64_t scan_from_ms_ = 0;  // of the scan that is under way: from here on memory is not complete
   base::Status status_;
   std::set<DueTimer> soon_;
   std::set<DueTimer> fired_;

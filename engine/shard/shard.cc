@@ -135,7 +135,6 @@ bool Shard::decide(const Now& now) {
   timers_.poll(now.wall_ms, kTimersPerPoll, due_);
   if (!timers_.status()) fail(timers_.status().error());
   for (DueTimer& timer : due_) {
-    ++counters_.timers_fired;
     const core::StreamId stream = timer.stream;
     enqueue(stream, std::move(timer));
   }

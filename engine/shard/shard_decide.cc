@@ -175,6 +175,7 @@ Shard::Step Shard::step(Resident& stream, core::Message& message, const Now& now
 Shard::Step Shard::step(Resident& stream, DueTimer& timer, const Now& now) {
   if (!timers_.is_fired(timer)) return Step::done;
   ++counters_.decided;
+  ++counters_.timers_fired;
   const core::CommandPtr command =
       stream.fold->kind().command_from(core::TimerFired{timer.key, timer.due_ms});
   const auto status =
