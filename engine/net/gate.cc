@@ -30,9 +30,7 @@ Gate::Gate(NetworkSettings settings, base::Clock& clock) : settings_(std::move(s
 
 NameDecision Gate::allow(const HostPort& target, std::string_view method, std::string rule) const {
   NameDecision decision{.target = target};
-  if (const InternalTarget* internal = find_internal(target)) {
-    decision.internal_range = internal->range;
-  }
+  decision.internal_ranges = internal_ranges(target);
   decision.verdict = Verdict{.host = target.host.text,
                              .port = target.port,
                              .method = std::string(method),
@@ -52,24 +50,31 @@ NameDecision Gate::deny(const HostPort& target, std::string_view method, std::st
                       .reason = std::move(reason),
                       .time_ms = clock_.wall_ms(),
                       .code = base::Code::policy_denied},
-          .internal_range = std::nullopt};
+          .internal_ranges = {}};
 }
 
-const InternalTarget* Gate::find_internal(const HostPort& target) const {
-  const auto found = std::ranges::find(settings_.internal, target, &InternalTarget::target);
-  return found == settings_.internal.end() ? nullptr : &*found;
+std::vector<AddressRange> Gate::internal_ranges(const HostPort& target) const {
+  std::vector<AddressRange> ranges;
+  for (const InternalTarget& internal : settings_.internal) {
+    if (internal.target == target) ranges.push_back(internal.range);
+  }
+  return ranges;
 }
 
 NameDecision Gate::decide(const RuleSet& rules, const HostPort& target, std::string_view method) const {
-  if (const std::string* rule = rules.match(target, method)) return allow(target, method, *rule);
+  if (const RuleMatch* rule = rules.match(target, method)) {
+    NameDecision decision = allow(target, method, rule->id);
+    decision.raw_tunnel = rule->raw_tunnel;
+    return decision;
+  }
   return deny(target, method,
               "no rule of the sandbox's policy allows " + std::string(method) + " to " + target.text());
 }
 
 NameDecision Gate::decide_effect(const RuleSet& rules, bool public_targets, const HostPort& target,
                                  std::string_view method) const {
-  if (const std::string* rule = rules.match(target, method)) return allow(target, method, *rule);
-  if (find_internal(target)) return allow(target, method, "network.internal");
+  if (const RuleMatch* rule = rules.match(target, method)) return allow(target, method, rule->id);
+  if (!internal_ranges(target).empty()) return allow(target, method, "network.internal");
   const bool usual_port = target.port == 80 || target.port == 443;
   if (public_targets && !target.host.literal && usual_port) return allow(target, method, "public");
   return deny(target, method,
@@ -91,7 +96,8 @@ bool Gate::is_own(const Address& address) const {
 AddressDecision Gate::check(const NameDecision& name, const std::vector<Address>& addresses) const {
   AddressDecision decision;
   for (const Address& address : addresses) {
-    if (name.internal_range && name.internal_range->contains(address)) {
+    const auto has = [&](const AddressRange& range) { return range.contains(address); };
+    if (std::ranges::any_of(name.internal_ranges, has)) {
       decision.allowed.push_back(address);
       decision.internal.push_back(true);
       continue;

@@ -40,7 +40,8 @@ struct NetworkSettings {
 struct NameDecision {
   HostPort target;
   Verdict verdict;
-  std::optional<AddressRange> internal_range;
+  std::vector<AddressRange> internal_ranges;
+  bool raw_tunnel = false;  // what a tunnel carries need not be TLS for this name
 };
 
 /// The answer about its addresses: those that may be dialled, in their order, and the first one that may not.
@@ -70,7 +71,7 @@ class Gate {
  private:
   NameDecision allow(const HostPort& target, std::string_view method, std::string rule) const;
   NameDecision deny(const HostPort& target, std::string_view method, std::string reason) const;
-  const InternalTarget* find_internal(const HostPort& target) const;
+  std::vector<AddressRange> internal_ranges(const HostPort& target) const;
   bool is_own(const Address& address) const;
 
   const NetworkSettings settings_;

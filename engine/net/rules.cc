@@ -113,8 +113,11 @@ bool is_public_suffix(std::string_view name) {
 }
 
 base::Result<RuleSet::Rule> RuleSet::parse_one(const RuleText& text) {
-  Rule rule{.id = text.id.empty() ? text.host : text.id, .ports = text.ports, .methods = text.methods};
-  const std::string where = "allow rule \"" + base::escape_for_terminal(rule.id.substr(0, 128)) + "\": ";
+  Rule rule{.match = {text.id.empty() ? text.host : text.id, text.raw_tunnel},
+            .ports = text.ports,
+            .methods = text.methods};
+  const std::string where =
+      "allow rule \"" + base::escape_for_terminal(rule.match.id.substr(0, 128)) + "\": ";
   if (std::ranges::find(rule.ports, 0) != rule.ports.end()) {
     return fail(Code::config_invalid, where + "port 0 is not a port");
   }
@@ -157,7 +160,7 @@ base::Result<RuleSet> RuleSet::parse(std::span<const RuleText> rules) {
   return set;
 }
 
-const std::string* RuleSet::match(const HostPort& target, std::string_view method) const {
+const RuleMatch* RuleSet::match(const HostPort& target, std::string_view method) const {
   const std::string_view name = target.host.text;
   for (const Rule& rule : rules_) {
     if (target.host.literal) {
@@ -173,7 +176,7 @@ const std::string* RuleSet::match(const HostPort& target, std::string_view metho
     }
     if (!has_port(rule.ports, target.port)) continue;
     if (!rule.methods.empty() && std::ranges::find(rule.methods, method) == rule.methods.end()) continue;
-    return &rule.id;
+    return &rule.match;
   }
   return nullptr;
 }

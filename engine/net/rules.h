@@ -15,12 +15,19 @@
 
 namespace sandglass::engine::net {
 
+/// What the rule that matched says beside "yes".
+struct RuleMatch {
+  std::string id;
+  bool raw_tunnel = false;
+};
+
 /// A rule as somebody wrote it.
 struct RuleText {
   std::string id;    // empty: the host pattern
   std::string host;  // "api.example.com", "*.example.com", "192.0.2.1", "[2001:db8::1]", "198.41.0.0/24"
   std::vector<std::uint16_t> ports;  // empty: 80 and 443
   std::vector<std::string> methods;  // empty: all; a tunnel is CONNECT
+  bool raw_tunnel = false;           // tunnels need not be TLS for this name
 };
 
 class RuleSet {
@@ -31,14 +38,14 @@ class RuleSet {
   /// wildcard on a public suffix or on fewer than two labels ("*.com", "*.github.io"; ADV-C19).
   static base::Result<RuleSet> parse(std::span<const RuleText> rules);
 
-  /// The id of the first rule that allows this; null: denied.
-  const std::string* match(const HostPort& target, std::string_view method) const;
+  /// Of the first rule that allows this; null: denied.
+  const RuleMatch* match(const HostPort& target, std::string_view method) const;
 
   bool empty() const { return rules_.empty(); }
 
  private:
   struct Rule {
-    std::string id;
+    RuleMatch match;
     std::string name;  // exact name, or the suffix behind "*."
     bool wildcard = false;
     std::optional<AddressRange> range;  // rules for literals

@@ -144,9 +144,10 @@ std::string ResponseHead::text() const {
   return out;
 }
 
-Result<std::optional<std::size_t>> find_head_end(std::string_view buffer, const HeadLimits& limits) {
+Result<std::optional<std::size_t>> find_head_end(std::string_view buffer, const HeadLimits& limits,
+                                                 std::size_t from) {
   const std::string_view seen = buffer.substr(0, limits.max_bytes);
-  for (std::size_t at = 0; at < seen.size(); ++at) {
+  for (std::size_t at = from == 0 ? 0 : from - 1; at < seen.size(); ++at) {
     if (seen[at] == '\n' && (at == 0 || seen[at - 1] != '\r')) return bad("a line ends without CR");
     if (seen[at] == '\r' && at + 1 < seen.size() && seen[at + 1] != '\n')
       return bad("a CR is not followed by LF");

@@ -55,9 +55,11 @@ struct HeadLimits {
 };
 
 /// Length of the head at the beginning of `buffer`, its empty line included; null: it is not whole yet. Fails
-/// (invalid_argument) as soon as it is over the limit or has a line end that is not CRLF.
+/// (invalid_argument) as soon as it is over the limit or has a line end that is not CRLF. `from`: how many
+/// bytes an earlier call has seen, so that a head that comes byte by byte is not read over and over.
 engine::base::Result<std::optional<std::size_t>> find_head_end(std::string_view buffer,
-                                                               const HeadLimits& limits);
+                                                               const HeadLimits& limits,
+                                                               std::size_t from = 0);
 
 /// `head` is exactly what find_head_end measured.
 engine::base::Result<RequestHead> parse_request_head(std::string_view head, const HeadLimits& limits);

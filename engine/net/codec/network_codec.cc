@@ -86,7 +86,8 @@ base::Result<NetworkSettings> to_settings(const pb::NetworkConfig& config) {
 base::Result<RuleSet> to_rules(const google::protobuf::RepeatedPtrField<pb::AllowRule>& rules) {
   std::vector<RuleText> texts;
   for (const auto& rule : rules) {
-    RuleText text{.id = rule.id(), .host = rule.host(), .ports = {}, .methods = {}};
+    RuleText text{
+        .id = rule.id(), .host = rule.host(), .ports = {}, .methods = {}, .raw_tunnel = rule.raw_tunnel()};
     for (const std::uint32_t port : rule.ports()) {
       // A number that is too large becomes 0, which RuleSet refuses with the rule's name.
       text.ports.push_back(port > 65535 ? 0 : static_cast<std::uint16_t>(port));
@@ -150,6 +151,11 @@ base::Result<pb::NetworkConfig> read_config(int fd) {
   if (!config.ParseFromString(bytes))
     return fail(Code::config_invalid, "the network configuration is malformed");
   return config;
+}
+
+void name_resolvers(pb::NetworkConfig& config) {
+  if (!config.resolvers().empty()) return;
+  for (const Endpoint& resolver : machine_resolvers()) config.add_resolvers(resolver.text());
 }
 
 base::Result<int> make_config_fd(const pb::NetworkConfig& config) {

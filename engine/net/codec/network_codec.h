@@ -23,6 +23,10 @@ Verdict from_frame(const pb::NetworkVerdict& frame);
 /// The whole of a descriptor (a memfd or file, at most 1 MiB) as a NetworkConfig. Does not close it.
 base::Result<pb::NetworkConfig> read_config(int fd);
 
+/// Puts the machine's resolvers into a configuration that names none: for programs that cannot open files
+/// later.
+void name_resolvers(pb::NetworkConfig& config);
+
 /// A sealed, close-on-exec memfd that holds the configuration; what read_config reads.
 base::Result<int> make_config_fd(const pb::NetworkConfig& config);
 
