@@ -1,0 +1,136 @@
+#include "replay-tools/audit/audit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/replay-tools/replay/history_fixture.h"
+
+namespace sandglass::replay_tools::audit {
+namespace {
+
+namespace keys = engine::view;
+
+class Audit : public testing::Test {
+ protected:
+  Audit() {
+    for (int i = 0; i < 6; ++i) streams_.push_back(histories_.sample(std::to_string(i)));
+  }
+  Report verified(const std::vector<Head>& known = {}) {
+    auto report = verify(histories_.reader, known);
+    EXPECT_TRUE(report) << report.error().message;
+    return *report;
+  }
+  static bool names(const Report& report, const core::StreamId& stream, std::uint64_t seq) {
+    return std::ranges::any_of(report.findings,
+                               [&](const Finding& each) { return each.stream == stream && each.seq == seq; });
+  }
+  /// The order row of a stream's record.
+  std::string order_key_of(const core::StreamId& stream, std::uint64_t seq) const {
+    const core::PartitionId partition = keys::partition_of(stream.bucket(), Histories::kPartitions);
+    for (core::Sequence sequence = 1;; ++sequence) {
+      const auto link =
+          codec::decode_order(sequence, *histories_.disk.get(keys::order_key(partition, sequence)));
+      if (link->stream == stream && link->stream_seq == seq) return keys::order_key(partition, sequence);
+    }
+  }
+  void swap_rows(const std::string& a, const std::string& b) {
+    const auto first = histories_.disk.get(a);
+    histories_.disk.tamper(a, histories_.disk.get(b));
+    histories_.disk.tamper(b, first);
+  }
+
+  Histories histories_;
+  std::vector<core::StreamId> streams_;
+};
+
+TEST_F(Audit, AnUntouchedJournalIsGood) {
+  const Report report = verified();
+  EXPECT_TRUE(report.good());
+  EXPECT_EQ(report.records, 6u * 9u);
+  EXPECT_EQ(report.streams, 6u);
+  EXPECT_EQ(report.heads.size(), Histories::kPartitions);
+  EXPECT_TRUE(verified(report.heads).good());
+}
+
+TEST_F(Audit, EveryChangedByteOfARecordIsFoundAndTheRecordNamed) {
+  const std::string key = keys::record_key(streams_[2], 5);
+  const std::string row = *histories_.disk.get(key);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    std::string changed = row;
+    changed[i] = static_cast<char>(changed[i] ^ 0x01);
+    histories_.disk.tamper(key, changed);
+    const Report report = verified();
+    ASSERT_FALSE(report.good()) << "byte " << i;
+    const bool named = names(report, streams_[2], 5) ||
+                       report.findings[0].what.find(streams_[2].text()) != std::string::npos;
+    EXPECT_TRUE(named) << "byte " << i << ": " << report.findings[0].what;
+    EXPECT_GE(report.records, 6u * 9u - 1u) << "what follows the damage was not read";
+  }
+}
+
+TEST_F(Audit, EveryChangedByteOfAnOrderRowIsFound) {
+  const std::string key = order_key_of(streams_[2], 5);
+  const std::string row = *histories_.disk.get(key);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    std::string changed = row;
+    changed[i] = static_cast<char>(changed[i] ^ 0x01);
+    histories_.disk.tamper(key, changed);
+    EXPECT_FALSE(verified().good()) << "byte " << i;
+  }
+}
+
+TEST_F(Audit, ADroppedRecordIsFoundWhicheverRowsWentWithIt) {
+  const std::string order = order_key_of(streams_[1], 4);
+  histories_.disk.tamper(order, std::nullopt);
+  EXPECT_TRUE(names(verified(), streams_[1], 5)) << "the record that follows in its stream must be named";
+  histories_.disk.tamper(keys::record_key(streams_[1], 4), std::nullopt);
+  EXPECT_FALSE(verified().good());
+  const auto alone = verify_stream(histories_.reader, streams_[1]);
+  ASSERT_TRUE(alone);
+  EXPECT_TRUE(names(*alone, streams_[1], 5));
+}
+
+TEST_F(Audit, ReorderedRecordsAreFound) {
+  swap_rows(order_key_of(streams_[0], 3), order_key_of(streams_[0], 4));
+  EXPECT_FALSE(verified().good());
+}
+
+TEST_F(Audit, ExchangedRecordsOfOneStreamAreFound) {
+  swap_rows(keys::record_key(streams_[0], 3), keys::record_key(streams_[0], 4));
+  EXPECT_FALSE(verified().good());
+  EXPECT_FALSE(verify_stream(histories_.reader, streams_[0])->good());
+}
+
+TEST_F(Audit, RecordsCutOffAtTheEndAreFoundAgainstAnEarlierHead) {
+  const Report before = verified();
+  const Head& head = before.heads[0];
+  ASSERT_GT(head.sequence, 0u);
+  const std::string key = keys::order_key(head.partition, head.sequence);
+  const auto link = codec::decode_order(head.sequence, *histories_.disk.get(key));
+  histories_.disk.tamper(key, std::nullopt);
+  histories_.disk.tamper(keys::record_key(link->stream, link->stream_seq), std::nullopt);
+  EXPECT_TRUE(verified().good()) << "inside the journal nothing tells of it";
+  EXPECT_FALSE(verified(before.heads).good());
+}
+
+TEST_F(Audit, TheLogNamesEveryRecordWithItsEventsAndItsCause) {
+  std::vector<LogLine> lines;
+  for (core::PartitionId partition = 0; partition < Histories::kPartitions; ++partition) {
+    const auto read = read_log(histories_.reader, histories_.kinds, partition, 1, [&](const LogLine& line) {
+      lines.push_back(line);
+      return true;
+    });
+    ASSERT_TRUE(read) << read.error().message;
+  }
+  ASSERT_EQ(lines.size(), 6u * 9u);
+  const auto first = std::ranges::find_if(
+      lines, [&](const LogLine& line) { return line.stream == streams_[0] && line.seq == 1; });
+  ASSERT_NE(first, lines.end());
+  EXPECT_EQ(first->request_id, "start");
+  EXPECT_EQ(first->events[0].name, "RunStarted");
+  EXPECT_EQ(first->time_ms, 1'000);
+}
+
+}  // namespace
+}  // namespace sandglass::replay_tools::audit
