@@ -31,7 +31,7 @@ std::string diff_lines(const std::string& text) {
     const auto end = std::min(text.find('\n', at), text.size());
     const std::string line = safe(std::string_view(text).substr(at, end - at));
     const bool head = line.starts_with("+++") || line.starts_with("---") || line.starts_with("diff ");
-    const Colour colour = head                   ? Colour::bold
+    const Colour colour = head                    ? Colour::bold
                           : line.starts_with("+") ? Colour::green
                           : line.starts_with("-") ? Colour::red
                           : line.starts_with("@") ? Colour::blue
@@ -54,8 +54,8 @@ std::string part_lines(const ordered_json& part) {
 }  // namespace
 
 std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
-  std::string out = paint(Colour::bold, "Approval " + safe(approval.approval_id())) + " (" + safe(approval.status()) +
-                    ") of " + safe(approval.run_id()) + "\n";
+  std::string out = paint(Colour::bold, "Approval " + safe(approval.approval_id())) + " (" +
+                    safe(approval.status()) + ") of " + safe(approval.run_id()) + "\n";
   out += label("tool") + safe(approval.tool()) + ", level " + std::to_string(approval.level()) + "\n";
   out += label("for") + safe(approval.tenant() + "/" + approval.user()) + "\n";
   const auto request = ordered_json::parse(approval.request(), nullptr, false);
@@ -73,7 +73,8 @@ std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
     out += label("request") + safe_block(approval.request(), std::string(20, ' ')) + "\n";
   }
   out += label("arguments digest") + engine::base::to_hex(approval.arguments_digest()) + "\n";
-  out += label("asked") + show_time(approval.asked_ms()) + ", expires " + show_time(approval.expires_ms()) + "\n";
+  out += label("asked") + show_time(approval.asked_ms()) + ", expires " + show_time(approval.expires_ms()) +
+         "\n";
   for (const auto& verdict : approval.verdicts()) {
     out += label(verdict.approve() ? "approved by" : "denied by") + safe(verdict.who()) + ", " +
            show_time(verdict.at_ms()) + "\n";

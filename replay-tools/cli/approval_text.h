@@ -1,5 +1,5 @@
-// Showing an approval as the person who decides must see it: tool, target, arguments, the parts that will leave with
-// the digest of each, and the digest that the decision is bound to (H1).
+// Showing an approval as the person who decides must see it: tool, target, arguments, the parts that will
+// leave with the digest of each, and the digest that the decision is bound to (H1).
 #pragma once
 
 #include <string>

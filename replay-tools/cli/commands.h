@@ -1,4 +1,5 @@
-// The commands of `sandglass`. Each gets what its options gave and returns the exit code, or an error to report.
+// The commands of `sandglass`. Each gets what its options gave and returns the exit code, or an error to
+// report.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,8 @@ class Follower {
   void print_event(const api::RunUpdate& update, const api::EventView& event) {
     if (start_ms_ == 0) start_ms_ = update.summary().started_ms();
     std::array<char, 32> time{};
-    std::snprintf(time.data(), time.size(), "%8.3f s", static_cast<double>(update.time_ms() - start_ms_) / 1000);
+    std::snprintf(time.data(), time.size(), "%8.3f s",
+                  static_cast<double>(update.time_ms() - start_ms_) / 1000);
     std::string line = paint(Colour::dim, time.data()) + "  " + safe(event.type());
     if (!event.path().empty()) line += " " + paint(Colour::bold, safe(event.path()));
     if (!event.text().empty()) line += "  " + safe_block(event.text(), std::string(12, ' '));
@@ -123,8 +124,8 @@ class Follower {
       ask(approval);
       return;
     }
-    print_line("  decide with: sandglass approve " + safe(approval.approval_id()) + " --as approver   (or: sandglass deny " +
-               safe(approval.approval_id()) + " --as approver)");
+    print_line("  decide with: sandglass approve " + safe(approval.approval_id()) +
+               " --as approver   (or: sandglass deny " + safe(approval.approval_id()) + " --as approver)");
   }
 
   void ask(const api::ApprovalView& approval) {

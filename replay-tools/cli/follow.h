@@ -1,4 +1,5 @@
-// Following a run on the command line: progress, approvals on a terminal, Ctrl-C, and the exit code at its end.
+// Following a run on the command line: progress, approvals on a terminal, Ctrl-C, and the exit code at its
+// end.
 #pragma once
 
 #include <cstdint>

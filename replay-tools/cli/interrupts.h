@@ -1,5 +1,5 @@
-// Ctrl-C while a run is followed: once cancels, twice detaches. SIGINT and SIGTERM are blocked in every thread and
-// taken by one of our own.
+// Ctrl-C while a run is followed: once cancels, twice detaches. SIGINT and SIGTERM are blocked in every
+// thread and taken by one of our own.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace sandglass::replay_tools::cli {
 
 class Interrupts {
  public:
-  /// Call block() first thing in main, before any thread starts.
+  /// Call before any thread starts, and only where a run is followed.
   static void block();
 
   /// `on_interrupt(n)` is called on a thread of its own for the n-th signal, from 1.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstring>
 
 #include "engine/base/data_folder.h"
@@ -49,7 +50,8 @@ base::Status parse_report(std::string line, const std::string& log) {
   if (line.starts_with("error ")) {
     const char* begin = line.data() + 6;
     const auto [end, failed] = std::from_chars(begin, line.data() + line.size(), code);
-    if (failed == std::errc() && *end == ' ') return base::fail(static_cast<Code>(code), std::string(end + 1));
+    if (failed == std::errc() && *end == ' ')
+      return base::fail(static_cast<Code>(code), std::string(end + 1));
   }
   return base::fail(Code::engine_unreachable, "sandglassd ended before it was ready; its log is " + log);
 }
@@ -76,6 +78,9 @@ base::Status launch_server(const LaunchOptions& options) {
   const pid_t pid = fork();
   if (pid < 0) return std::unexpected(base::system_error("cannot fork for", program, errno));
   if (pid == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     setsid();
     dup2(null.get(), STDIN_FILENO);
     dup2(log_fd.get(), STDOUT_FILENO);

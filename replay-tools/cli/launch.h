@@ -1,5 +1,5 @@
-// Starts sandglassd for `sandglass run` when nobody answers: in a session of its own, so that Ctrl-C does not reach
-// it; it ends itself when it has nothing to do.
+// Starts sandglassd for `sandglass run` when nobody answers: in a session of its own, so that Ctrl-C does not
+// reach it; it ends itself when it has nothing to do.
 #pragma once
 
 #include <string>

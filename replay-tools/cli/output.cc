@@ -19,8 +19,8 @@ namespace sandglass::replay_tools::cli {
 
 namespace {
 
-using nlohmann::ordered_json;
 using google::protobuf::FieldDescriptor;
+using nlohmann::ordered_json;
 
 const char* code_of(Colour colour) {
   switch (colour) {
@@ -71,7 +71,8 @@ std::string enum_name(const google::protobuf::EnumValueDescriptor& value) {
   }
   std::string name = value.name();
   if (name.starts_with(prefix + "_")) name.erase(0, prefix.size() + 1);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name;
 }
 
@@ -118,11 +119,13 @@ ordered_json to_value(const google::protobuf::Message& message) {
     const FieldDescriptor& field = *descriptor.field(i);
     if (field.is_repeated()) {
       auto list = ordered_json::array();
-      for (int k = 0; k < reflection.FieldSize(message, &field); ++k) list.push_back(field_value(message, field, k));
+      for (int k = 0; k < reflection.FieldSize(message, &field); ++k)
+        list.push_back(field_value(message, field, k));
       out[field.name()] = std::move(list);
       continue;
     }
-    const bool is_content = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE || field.type() == FieldDescriptor::TYPE_BYTES;
+    const bool is_content =
+        field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE || field.type() == FieldDescriptor::TYPE_BYTES;
     if (is_content && !reflection.HasField(message, &field)) continue;
     out[field.name()] = field_value(message, field, 0);
   }
@@ -145,7 +148,9 @@ std::string paint(Colour colour, std::string_view text) {
   return "\x1b[" + std::string(code_of(colour)) + "m" + std::string(text) + "\x1b[0m";
 }
 
-std::string safe(std::string_view text) { return engine::base::escape_for_terminal(text); }
+std::string safe(std::string_view text) {
+  return engine::base::escape_for_terminal(text);
+}
 
 std::string safe_block(std::string_view text, std::string_view indent) {
   std::string out;
@@ -221,7 +226,9 @@ std::string show_bytes(std::uint64_t bytes) {
   return text.data();
 }
 
-std::string to_json(const google::protobuf::Message& message) { return dump(to_value(message)); }
+std::string to_json(const google::protobuf::Message& message) {
+  return dump(to_value(message));
+}
 
 std::string to_json(const std::vector<std::pair<std::string, std::string>>& fields) {
   ordered_json out = ordered_json::object();

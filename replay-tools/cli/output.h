@@ -35,7 +35,8 @@ std::string show_time(std::int64_t ms);
 std::string show_duration(std::int64_t ms);
 std::string show_bytes(std::uint64_t bytes);
 
-/// One line of JSON: field names as in the schema, enums by name, bytes as hex, but fields that hold JSON as JSON.
+/// One line of JSON: field names as in the schema, enums by name, bytes as hex, but fields that hold JSON as
+/// JSON.
 std::string to_json(const google::protobuf::Message& message);
 /// A JSON object of texts.
 std::string to_json(const std::vector<std::pair<std::string, std::string>>& fields);

@@ -22,7 +22,9 @@ base::Error nobody_answers(const std::string& where) {
 
 }  // namespace
 
-base::Result<std::string> Session::folder() const { return base::choose_data_folder(options_.data); }
+base::Result<std::string> Session::folder() const {
+  return base::choose_data_folder(options_.data);
+}
 
 base::Result<std::string> Session::token(const std::string& usual) const {
   if (options_.as.empty()) {
@@ -38,8 +40,8 @@ base::Result<std::string> Session::token(const std::string& usual) const {
   auto text = base::read_whole_file(file, 256);
   if (!text) {
     if (access(path->c_str(), F_OK) != 0) return std::unexpected(nobody_answers(*path));
-    return base::fail(Code::unauthenticated,
-                      "there is no readable token " + file + "; choose another with --as NAME or set SANDGLASS_TOKEN");
+    return base::fail(Code::unauthenticated, "there is no readable token " + file +
+                                                 "; choose another with --as NAME or set SANDGLASS_TOKEN");
   }
   while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
   return text;
@@ -86,9 +88,11 @@ bool Session::engine_answers() const {
 base::Exit report(const base::Error& error, bool json) {
   const std::string number = std::to_string(static_cast<unsigned>(error.code));
   if (json) {
-    print_line(to_json({{"error", number}, {"name", std::string(base::name_of(error.code))}, {"message", error.message}}));
+    print_line(to_json(
+        {{"error", number}, {"name", std::string(base::name_of(error.code))}, {"message", error.message}}));
   } else {
-    std::fprintf(stderr, "sandglass: error %s: %s\n", number.c_str(), safe_block(error.message, "  ").c_str());
+    std::fprintf(stderr, "sandglass: error %s: %s\n", number.c_str(),
+                 safe_block(error.message, "  ").c_str());
   }
   return base::exit_for(error.code);
 }

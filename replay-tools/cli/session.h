@@ -34,9 +34,10 @@ class Session {
   /// Path of the data folder, absolute.
   base::Result<std::string> folder() const;
 
-  /// A client with the token of --as NAME, else of $SANDGLASS_TOKEN, else of `usual` (a file in the data folder's
-  /// `tokens`). Does not call anybody yet.
-  base::Result<std::unique_ptr<client::Client>> connect(const std::string& usual, std::int64_t retry_for_ms = 0) const;
+  /// A client with the token of --as NAME, else of $SANDGLASS_TOKEN, else of `usual` (a file in the data
+  /// folder's `tokens`). Does not call anybody yet.
+  base::Result<std::unique_ptr<client::Client>> connect(const std::string& usual,
+                                                        std::int64_t retry_for_ms = 0) const;
   /// As above, and somebody must answer now (engine_unreachable).
   base::Result<std::unique_ptr<client::Client>> reach(const std::string& usual) const;
 
