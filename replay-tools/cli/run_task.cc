@@ -54,7 +54,7 @@ Outcome run_task(Session& session, const RunArgs& args) {
   Interrupts::block();
   auto text = base::read_whole_file(args.file, kMaxTaskBytes);
   if (!text) return std::unexpected(text.error());
-  auto task = taskfile::parse_task_yaml(*text, args.file);
+  auto task = taskfile::parse_task_yaml(*text, args.file, args.parameters);
   if (!task) return std::unexpected(task.error());
   if (auto ready = ensure_engine(session, args); !ready) return std::unexpected(ready.error());
   auto client = session.connect("operator", 30'000);
