@@ -31,6 +31,7 @@ Status decide_timer(Decision& d, const core::TimerFired& fired) {
     if (fired.key[0] == 't') return decide_workflow_timer(d, path);
     if (fired.key[0] == 's') return decide_step_timer(d, path);
     if (fired.key[0] == 'o') return decide_operation_timer(d, path);
+    if (fired.key[0] == 'l') return decide_lease_timer(d, path);
   }
   return stale(fired.key);
 }

@@ -66,6 +66,9 @@ inline std::string workflow_timer(std::string_view path) {
 inline std::string step_timer(std::string_view path) {
   return "s:" + std::string(path);
 }
+inline std::string lease_timer(std::string_view path) {
+  return "l:" + std::string(path);
+}
 inline std::string operation_timer(std::string_view path) {
   return "o:" + std::string(path);
 }
@@ -96,6 +99,7 @@ Status decide_operation_finished(Decision& d, const std::string& path, const cor
 Status decide_workflow_timer(Decision& d, const std::string& path);
 Status decide_step_timer(Decision& d, const std::string& path);
 Status decide_operation_timer(Decision& d, const std::string& path);
+Status decide_lease_timer(Decision& d, const std::string& lease);
 
 Status apply_command(Decision& d, const ScheduleStep& command);
 Status apply_command(Decision& d, const CancelStep& command);

@@ -10,7 +10,17 @@ Status apply_command(Decision& d, const ReleaseLease& command) {
     d.out().send(found->second.pool, command.lease,
                  core::LeaseReturned{found->second.sandbox, found->second.token});
   }
+  // One that has ended already: the workflow hears so again, in a turn of its own. If the run ends first, the
+  // timer finds nobody.
+  if (found == d.state().leases.end()) d.out().start_timer(lease_timer(command.lease), d.now_ms());
   d.emit(LeaseReleased{command.path, command.lease});
+  return {};
+}
+
+Status decide_lease_timer(Decision& d, const std::string& lease) {
+  if (!d.state().open() || d.state().leases.contains(lease)) return stale(lease);
+  d.emit(LeaseClosed{lease, base::Code::ok});
+  d.activate();
   return {};
 }
 

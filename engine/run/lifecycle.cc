@@ -104,7 +104,6 @@ void close_state(State& state, RunStatus status, const core::TurnInfo& info) {
   state.settled_operations.clear();
   state.exchanges.clear();
   state.signals.clear();
-  state.patched.clear();
   for (auto& [path, lease] : state.leases) lease.returning = true;  // until the pool says that they are gone
 }
 

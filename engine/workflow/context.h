@@ -1,0 +1,194 @@
+// What workflow code may do, and all that it may do. Everything that depends on the world goes through here
+// and is taken from history when the code is run again; the code itself must be a function of what it gets
+// from here.
+//
+//   Task<Result<Json>> ship(Context& ctx, Json order) {
+//     auto packed = co_await ctx.step("pack", "warehouse.pack", order);
+//     if (!packed) co_return std::unexpected(packed.error());
+//     if (auto slept = co_await ctx.sleep(60'000); !slept) co_return std::unexpected(slept.error());
+//     …
+//   }
+//
+// Identity is lexical (J14): generation / branch or scope / name # ordinal among equal names at the same
+// place. Hence each branch and scope brings a Context of its own, which its code must use instead of the
+// outer one.
+//
+// Errors are values: code `cancelled` when the scope was cancelled. In a cancelled scope every wait ends at
+// once; clean-up that must still run goes into ctx.cleanup(). Ownership: a Context lives as long as the
+// coroutine that it was given to. Thread rule: the workflow's own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/base/log.h"
+#include "engine/base/result.h"
+#include "engine/core/messages/message.h"
+#include "engine/core/payload.h"
+#include "engine/core/stream_id.h"
+#include "engine/run/types.h"
+#include "engine/workflow/task.h"
+#include "engine/workflow/wait.h"
+
+namespace sandglass::engine::workflow {
+
+using Json = nlohmann::json;
+using base::Result;
+using base::Status;
+
+class Instance;
+class Context;
+class CheckpointAwaiter;
+
+struct RunInfo {
+  core::StreamId stream;
+  std::string workflow, version, tenant, user, session;
+  std::string history_root, effect_root;
+};
+
+/// How a step ended, with what an error value cannot hold.
+struct StepResult {
+  Result<Json> value;
+  core::FailureSide side = core::FailureSide::user;  // of a failure (O7)
+  Json details;                                      // what the activity added to a failure
+};
+
+struct OperationResult {
+  core::Outcome outcome = core::Outcome::not_done;
+  base::Code code = base::Code::ok;
+  core::FailureSide side = core::FailureSide::user;
+  Json result;
+  std::string message;
+  bool done() const { return outcome == core::Outcome::done; }
+};
+
+struct ExchangeRequest {
+  core::StreamId target;
+  core::MessageBody body;
+  std::optional<Json> payload;
+  std::int64_t timeout_ms = 0;  // then the question is withdrawn; 0: wait for ever
+};
+struct ExchangeAnswer {
+  std::string path;  // of the exchange; a granted lease is known by it
+  core::StreamId source;
+  core::MessageBody body;
+  Json payload;
+};
+
+template <class R>
+using Branch = std::function<Task<R>(Context&)>;
+template <class R>
+struct Raced {
+  std::size_t winner = 0;
+  R value;
+};
+
+class Context {
+ public:
+  Context(Instance& instance, CancelScope& scope, std::string prefix);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // ---- steps and operations
+
+  /// Carries out activity `activity`; `name` is the step's place in history. Results are JSON.
+  Task<Result<Json>> step(std::string name, std::string activity, Json input, run::StepOptions options = {});
+  Task<StepResult> run_step(std::string name, std::string activity, Json input,
+                            run::StepOptions options = {});
+  /// The same with a result of any type that nlohmann::json converts.
+  template <class R>
+  Task<Result<R>> step_as(std::string name, std::string activity, Json input, run::StepOptions options = {});
+  /// An effect outside: intent durable, effect, outcome durable (J16). A cancelled scope ends it only while
+  /// nothing of it is out; otherwise its outcome is waited for.
+  Task<OperationResult> operation(std::string name, std::string tool, Json input,
+                                  run::OperationOptions options = {});
+
+  // ---- time and chance; the same at every replay
+
+  Task<Status> sleep(std::int64_t duration_ms);
+  Task<Status> sleep_until(std::int64_t wall_ms);
+  /// Wall time of the event that woke the workflow.
+  std::int64_t now_ms() const;
+  std::uint64_t random();
+  std::string uuid();
+
+  // ---- messages
+
+  /// The next signal of this name, whether it came before or comes later. timeout_ms 0: waits for ever; else
+  /// code timed_out.
+  Task<Result<Json>> wait_signal(std::string name, std::int64_t timeout_ms = 0);
+  Task<Result<ExchangeAnswer>> exchange(std::string name, ExchangeRequest request);
+  Status send(std::string name, const core::StreamId& target, core::MessageBody body,
+              const std::optional<Json>& payload = std::nullopt);
+  /// Gives back a lease and waits until the pool says that it is gone.
+  Task<Status> release_lease(std::string lease);
+  /// Why the lease ended, if it did (since the last checkpoint).
+  std::optional<base::Code> lease_ended(const std::string& lease) const;
+
+  // ---- structure
+
+  template <class Fn>
+  std::invoke_result_t<Fn&, Context&> scope(std::string name, Fn fn);
+  /// Not cancelled by what surrounds it: releases, notices, compensations.
+  template <class Fn>
+  std::invoke_result_t<Fn&, Context&> cleanup(std::string name, Fn fn);
+  /// All branches side by side; results in the order of the branches.
+  template <class R>
+  Task<std::vector<R>> all(std::vector<Branch<R>> branches);
+  /// The first to end wins; the others are cancelled and waited for.
+  template <class R>
+  Task<Raced<R>> race(std::vector<Branch<R>> branches);
+  /// The first to end well wins; if none does, the last one's error.
+  template <class T>
+  Task<Raced<Result<T>>> any(std::vector<Branch<Result<T>>> branches);
+  bool cancelled() const { return scope_.cancelled(); }
+
+  // ---- the run itself
+
+  /// A restart point (J15); needs engine/workflow/checkpoint.h. Legal only in the workflow's own function.
+  template <class State>
+  CheckpointAwaiter checkpoint(const State& state);
+  void set_phase(run::Phase phase);
+  /// False while code that ran before the change is replayed. The first answer holds until the next
+  /// checkpoint.
+  bool patched(const std::string& id);
+  /// Nothing is logged while replaying.
+  void log(base::LogLevel level, std::string_view event, std::initializer_list<base::LogField> fields) const;
+  const RunInfo& info() const;
+  /// What approvals are bound to (J23): the digest that a step or operation with this input would have.
+  Result<core::ContentDigest> digest(const Json& value) const;
+
+ private:
+  friend class CheckpointAwaiter;
+  friend class Instance;
+  template <class R>
+  struct BranchFrame;
+
+  Result<core::Payload> payload_of(const Json& value) const;
+  std::string next_path(std::string_view name);
+  std::string inner(std::string_view level) const;
+  template <class R, class Wins>
+  Task<std::size_t> run_branches(std::vector<std::unique_ptr<BranchFrame<R>>>& frames, Wins wins);
+  template <class R, class Wins>
+  Task<void> run_branch(std::vector<std::unique_ptr<BranchFrame<R>>>& frames, std::size_t index,
+                        std::size_t& winner, Wins wins);
+  template <class R>
+  std::vector<std::unique_ptr<BranchFrame<R>>> frames_of(std::vector<Branch<R>>& branches);
+  ReadyQueue& queue();
+
+  Instance& instance_;
+  CancelScope& scope_;
+  std::string prefix_;
+};
+
+}  // namespace sandglass::engine::workflow
+
+#include "engine/workflow/combinators.h"  // IWYU pragma: export

@@ -1,0 +1,183 @@
+#include "engine/workflow/threaded_activator.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "engine/base/log.h"
+#include "engine/workflow/activator.h"
+
+namespace sandglass::engine::workflow {
+
+/// What threads share. Lives as long as the last of them, an abandoned one included.
+struct ThreadedActivator::Shared {
+  Shared(const Registry& registry, TenantKey tenant_key, ThreadedActivatorOptions made_options)
+      : runs(registry, std::move(tenant_key)), options(std::move(made_options)) {}
+
+  LiveRuns runs;
+  ThreadedActivatorOptions options;
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<core::ActivationRequest> requests;
+  std::vector<core::ActivationAnswer> answers;
+  bool stopping = false;
+};
+
+/// One thread. `running` is what it has taken; guarded by Shared::mutex, as `abandoned` is.
+struct ThreadedActivator::Lane {
+  struct Running {
+    core::StreamId stream;
+    std::uint64_t head = 0;
+    base::MonotonicNs since_ns = 0;
+    bool dropped = false;  // evicted meanwhile: nobody wants the answer
+  };
+
+  std::size_t slot = 0;
+  std::optional<Running> running;
+  bool abandoned = false;
+  std::thread thread;
+
+  static void work(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Lane>& lane,
+                   const base::Clock& clock);
+  static core::ActivationAnswer run_one(Shared& shared, const Lane& lane, core::ActivationRequest request);
+};
+
+core::ActivationAnswer ThreadedActivator::Lane::run_one(Shared& shared, const Lane& lane,
+                                                        core::ActivationRequest request) {
+  SlotFile* slots = shared.options.slots.get();
+  const core::StreamId stream = request.stream;
+  if (slots == nullptr) return shared.runs.activate(std::move(request));
+  if (slots->is_suspect(stream)) {
+    slots->clear_strikes(stream);  // once it is resumed, it has its three restarts again
+    return {.stream = stream,
+            .head = request.head,
+            .command = base::fail(
+                base::Code::activation_blocked,
+                "the engine ended three times while it ran this workflow's code; it is not run again "
+                "before it is resumed")};
+  }
+  slots->enter(lane.slot, stream);
+  core::ActivationAnswer answer = shared.runs.activate(std::move(request));
+  slots->leave(lane.slot, stream);
+  return answer;
+}
+
+void ThreadedActivator::Lane::work(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Lane>& lane,
+                                   const base::Clock& clock) {
+  std::unique_lock lock(shared->mutex);
+  while (true) {
+    shared->wake.wait(lock, [&] { return shared->stopping || lane->abandoned || !shared->requests.empty(); });
+    if (shared->stopping || lane->abandoned) return;
+    core::ActivationRequest request = std::move(shared->requests.front());
+    shared->requests.pop_front();
+    lane->running = Running{request.stream, request.head, clock.monotonic_ns()};
+    lock.unlock();
+    core::ActivationAnswer answer = run_one(*shared, *lane, std::move(request));
+    lock.lock();
+    if (lane->abandoned) return;
+    if (!lane->running->dropped) shared->answers.push_back(std::move(answer));
+    lane->running.reset();
+    if (shared->options.wake) shared->options.wake();
+  }
+}
+
+ThreadedActivator::ThreadedActivator(const Registry& registry, TenantKey tenant_key, const base::Clock& clock,
+                                     ThreadedActivatorOptions options)
+    : clock_(clock), shared_(std::make_shared<Shared>(registry, std::move(tenant_key), std::move(options))) {
+  start_lane();
+}
+
+void ThreadedActivator::start_lane() {
+  lane_ = std::make_shared<Lane>();
+  lane_->slot = abandoned_ % SlotFile::kSlots;
+  lane_->thread =
+      std::thread([shared = shared_, lane = lane_, &clock = clock_] { Lane::work(shared, lane, clock); });
+}
+
+ThreadedActivator::~ThreadedActivator() {
+  bool blocked = false;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+    shared_->options.wake = nullptr;
+    const auto& running = lane_->running;
+    blocked = running && clock_.monotonic_ns() - running->since_ns > shared_->options.limit_ms * 1'000'000;
+    if (blocked) lane_->abandoned = true;
+  }
+  shared_->wake.notify_all();
+  if (blocked) {
+    lane_->thread.detach();
+  } else {
+    lane_->thread.join();
+  }
+}
+
+bool ThreadedActivator::is_live_at(const core::StreamId& stream, std::uint64_t head) const {
+  return shared_->runs.is_live_at(stream, head);
+}
+
+std::uint64_t ThreadedActivator::restart_point(const core::StreamState& state) const {
+  return restart_point_of(state);
+}
+
+void ThreadedActivator::submit(core::ActivationRequest request) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->requests.push_back(std::move(request));
+  }
+  shared_->wake.notify_one();
+}
+
+void ThreadedActivator::poll(std::vector<core::ActivationAnswer>& answers) {
+  const std::lock_guard lock(shared_->mutex);
+  for (auto& answer : shared_->answers) answers.push_back(std::move(answer));
+  shared_->answers.clear();
+  give_up_if_blocked(answers);
+}
+
+/// Called with the lock held.
+void ThreadedActivator::give_up_if_blocked(std::vector<core::ActivationAnswer>& answers) {
+  const std::optional<Lane::Running> running = lane_->running;
+  if (!running || clock_.monotonic_ns() - running->since_ns <= shared_->options.limit_ms * 1'000'000) return;
+  ++abandoned_;
+  lane_->abandoned = true;
+  lane_->thread.detach();
+  shared_->runs.evict(running->stream);
+  base::log(base::LogLevel::warning, "activation_blocked",
+            {{"stream", running->stream.text()}, {"limit_ms", shared_->options.limit_ms}});
+  if (!running->dropped) {
+    answers.push_back({.stream = running->stream,
+                       .head = running->head,
+                       .command = base::fail(base::Code::activation_blocked,
+                                             "workflow code did not come back within " +
+                                                 std::to_string(shared_->options.limit_ms) + " ms")});
+  }
+  start_lane();
+}
+
+void ThreadedActivator::evict(const core::StreamId& stream) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->runs.evict(stream);
+  std::erase_if(shared_->requests, [&](const core::ActivationRequest& one) { return one.stream == stream; });
+  std::erase_if(shared_->answers, [&](const core::ActivationAnswer& one) { return one.stream == stream; });
+  if (lane_->running && lane_->running->stream == stream) lane_->running->dropped = true;
+}
+
+void ThreadedActivator::evict_all() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->runs.evict_all();
+  shared_->requests.clear();
+  shared_->answers.clear();
+  if (lane_->running) lane_->running->dropped = true;
+}
+
+std::uint64_t ThreadedActivator::abandoned() const {
+  return abandoned_;
+}
+
+}  // namespace sandglass::engine::workflow

@@ -1,0 +1,202 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "engine/base/system_ports.h"
+#include "engine/run/decider.h"
+#include "engine/workflow/slot_file.h"
+#include "engine/workflow/threaded_activator.h"
+#include "tests/support/temp_folder.h"
+
+namespace sandglass::engine::workflow {
+namespace {
+
+using base::Code;
+
+/// Time that the test moves.
+class ManualClock final : public base::Clock {
+ public:
+  base::WallMs wall_ms() const override { return 0; }
+  base::MonotonicNs monotonic_ns() const override { return now_ns.load(); }
+  std::atomic<base::MonotonicNs> now_ns{0};
+};
+
+std::string tenant_key(const std::string&) {
+  return "key";
+}
+
+core::StreamId stream(int number) {
+  return core::StreamId::named(core::StreamKind::run, std::to_string(number));
+}
+
+/// The first activation of a run of workflow `name`.
+core::ActivationRequest first_request(int number, const std::string& name) {
+  const core::DigestKey key("key", stream(number).text());
+  core::Turn turn;
+  const core::DecideInput input{stream(number), 1, 0, 1};
+  core::TurnWriter<run::Event> out(turn, input);
+  const run::Command start = run::StartRun{
+      .workflow = name, .version = "1", .tenant = "t", .input = key.make(core::Encoding::json, "1")};
+  auto state = std::make_shared<core::StateOf<run::State>>();
+  EXPECT_TRUE(run::RunDecider::decide(state->value, start, input, out));
+  const core::TurnInfo info{1, 0, 1};
+  for (const auto& event : out.events()) run::RunDecider::evolve(state->value, event, info);
+  return {.stream = stream(number),
+          .head = 1,
+          .state = state,
+          .turns = {{info, turn.events, turn.slots}},
+          .rebuild = true};
+}
+
+/// Counts wake-ups, so that a test waits for an answer without sleeping.
+struct Bell {
+  std::mutex mutex;
+  std::condition_variable rung;
+  int rings = 0;
+
+  void ring() {
+    const std::lock_guard lock(mutex);
+    ++rings;
+    rung.notify_all();
+  }
+  void wait_for(int wanted) {
+    std::unique_lock lock(mutex);
+    rung.wait(lock, [&] { return rings >= wanted; });
+  }
+};
+
+const run::ApplyActivation& output_of(const core::ActivationAnswer& answer) {
+  return std::get<run::ApplyActivation>(
+      static_cast<const core::CommandOf<run::Command>&>(**answer.command).value);
+}
+
+TEST(ThreadedActivator, AnswersComeBackAndCoroutinesStayLive) {
+  Registry registry;
+  registry.add("w", "1",
+               [](Context& ctx, Json) -> Task<Result<Json>> { co_return co_await ctx.step("s", "a", 1); });
+  const base::SystemClock clock;
+  Bell bell;
+  ThreadedActivator activator(registry, tenant_key, clock,
+                              {.limit_ms = 60'000, .wake = [&] { bell.ring(); }, .slots = {}});
+  for (int i = 0; i < 20; ++i) activator.submit(first_request(i, "w"));
+  bell.wait_for(20);
+  std::vector<core::ActivationAnswer> answers;
+  activator.poll(answers);
+  ASSERT_EQ(answers.size(), 20U);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(answers[static_cast<std::size_t>(i)].stream, stream(i));
+    EXPECT_EQ(output_of(answers[static_cast<std::size_t>(i)]).commands.size(), 1U);
+    EXPECT_TRUE(activator.is_live_at(stream(i), 1));
+    EXPECT_FALSE(activator.is_live_at(stream(i), 2));
+  }
+  activator.evict(stream(3));
+  EXPECT_FALSE(activator.is_live_at(stream(3), 1));
+  activator.evict_all();
+  EXPECT_FALSE(activator.is_live_at(stream(4), 1));
+}
+
+TEST(ThreadedActivator, BlockedCodeIsGivenUpAndOthersGoOn) {  // J13, E14
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable open;
+    bool is_open = false;
+    bool entered = false;
+    bool left = false;
+  };
+  static Gate gate;
+  static Registry registry;  // an abandoned thread may use it until the process ends
+  static ManualClock clock;
+  registry.add("blocks", "1", [](Context&, Json) -> Task<Result<Json>> {
+    std::unique_lock lock(gate.mutex);
+    gate.entered = true;
+    gate.open.notify_all();
+    gate.open.wait(lock, [] { return gate.is_open; });
+    gate.left = true;
+    gate.open.notify_all();
+    co_return 1;
+  });
+  registry.add("w", "1", [](Context&, Json) -> Task<Result<Json>> { co_return 2; });
+  Bell bell;
+  {
+    ThreadedActivator activator(registry, tenant_key, clock,
+                                {.limit_ms = 1000, .wake = [&] { bell.ring(); }, .slots = {}});
+    activator.submit(first_request(1, "blocks"));
+    activator.submit(first_request(2, "w"));
+    {
+      std::unique_lock lock(gate.mutex);
+      gate.open.wait(lock, [] { return gate.entered; });
+    }
+    std::vector<core::ActivationAnswer> answers;
+    activator.poll(answers);
+    EXPECT_TRUE(answers.empty());
+    clock.now_ns = 1'000'000'001;
+    activator.poll(answers);
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers[0].stream, stream(1));
+    EXPECT_EQ(answers[0].command.error().code, Code::activation_blocked);
+    EXPECT_EQ(activator.abandoned(), 1U);
+    bell.wait_for(1);  // the other run, on the new thread
+    answers.clear();
+    activator.poll(answers);
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers[0].stream, stream(2));
+    {
+      std::unique_lock lock(gate.mutex);
+      gate.is_open = true;
+      gate.open.notify_all();
+      gate.open.wait(lock, [] { return gate.left; });
+    }
+    EXPECT_FALSE(activator.is_live_at(stream(1), 1));
+  }
+}
+
+TEST(SlotFile, ThreeCrashesWhileARunWasRunningMakeItASuspect) {  // J13
+  const tests::support::TempFolder folder;
+  const std::string path = folder.file("slots");
+  for (int crash = 1; crash <= 3; ++crash) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto slots = SlotFile::open(path);
+      if (!slots) ::_exit(2);
+      (*slots)->enter(0, stream(1));
+      (*slots)->enter(1, stream(2));
+      (*slots)->leave(1, stream(2));
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
+  auto slots = SlotFile::open(path);
+  ASSERT_TRUE(slots) << slots.error().message;
+  EXPECT_TRUE((*slots)->is_suspect(stream(1)));
+  EXPECT_FALSE((*slots)->is_suspect(stream(2)));
+
+  Registry registry;
+  registry.add("w", "1", [](Context&, Json) -> Task<Result<Json>> { co_return 2; });
+  const base::SystemClock clock;
+  Bell bell;
+  ThreadedActivator activator(registry, tenant_key, clock,
+                              {.limit_ms = 60'000,
+                               .wake = [&] { bell.ring(); },
+                               .slots = std::shared_ptr<SlotFile>(std::move(*slots))});
+  activator.submit(first_request(1, "w"));
+  bell.wait_for(1);
+  std::vector<core::ActivationAnswer> answers;
+  activator.poll(answers);
+  EXPECT_EQ(answers.at(0).command.error().code, Code::activation_blocked);
+  activator.submit(first_request(1, "w"));  // resumed by an operator
+  bell.wait_for(2);
+  activator.poll(answers);
+  EXPECT_TRUE(answers.at(1).command);
+}
+
+}  // namespace
+}  // namespace sandglass::engine::workflow
