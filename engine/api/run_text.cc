@@ -130,6 +130,7 @@ void fill_event(const run::Event& event, const fold::ReadTurn& turn, v1::EventVi
         if constexpr (requires { e.activity; }) out.set_name(e.activity);
         if constexpr (requires { e.tool; }) out.set_name(e.tool);
         if constexpr (requires { e.name; }) out.set_name(e.name);
+        if constexpr (requires { e.target.kind; }) out.set_name(std::string(name_of(e.target.kind)));
       },
       event);
   out.set_text(std::visit(Describe{turn}, event));

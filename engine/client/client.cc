@@ -2,9 +2,9 @@
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
+#include <poll.h>
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "engine/base/hash.h"
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kMaxMessageBytes = 64 << 20;
-constexpr std::int64_t kRetryPauseMs = 50;
+constexpr int kRetryPauseMs = 50;
 constexpr std::size_t kMaxSocketPath = 100;
 
 base::Error to_error(const grpc::Status& status) {
@@ -53,6 +53,11 @@ base::Error to_error(const grpc::Status& status) {
 bool may_come_back(const base::Error& error) {
   return error.code == Code::engine_unreachable || error.code == Code::unavailable ||
          error.code == Code::outcome_unknown;
+}
+
+/// The engine is away: its supervisor needs a moment.
+void pause_before_retry() {
+  poll(nullptr, 0, kRetryPauseMs);
 }
 
 /// A socket path longer than sun_path is reached through a descriptor of its folder.
@@ -122,7 +127,7 @@ struct Client::Impl {
       if (status.ok()) return reply;
       base::Error error = to_error(status);
       if (!may_come_back(error) || steady_clock::now() >= until) return std::unexpected(std::move(error));
-      std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+      pause_before_retry();
     }
   }
 
@@ -153,7 +158,7 @@ struct Client::Impl {
       bool got_any = false;
       auto status = read<Message>(open, receiver, context, got_any);
       if (status || got_any || !may_come_back(status.error()) || steady_clock::now() >= until) return status;
-      std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+      pause_before_retry();
     }
   }
 
@@ -250,7 +255,7 @@ base::Status Client::follow_run(api::FollowRunRequest request, const Receiver<ap
     if (got_any) until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
     if (steady_clock::now() >= until) return status;
     tell(true);
-    std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+    pause_before_retry();
   }
 }
 
@@ -287,7 +292,7 @@ base::Result<api::UploadTreeReply> Client::upload_tree(const std::string& folder
     if (status.ok()) return reply;
     base::Error error = to_error(status);
     if (!may_come_back(error) || steady_clock::now() >= until) return std::unexpected(std::move(error));
-    std::this_thread::sleep_for(milliseconds(kRetryPauseMs));
+    pause_before_retry();
   }
 }
 

@@ -1,5 +1,6 @@
 #include "engine/dispatch/local_dispatcher.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -233,12 +234,15 @@ void LocalDispatcher::abandon_all() {
   limits_.clear();
 }
 
-std::int64_t LocalDispatcher::next_wake_ms(std::int64_t wall_ms, base::MonotonicNs monotonic_ns) const {
-  std::int64_t wake = wall_ms + 60'000;
-  if (!not_before_.empty()) wake = std::min(wake, not_before_.begin()->first);
-  if (!limits_.empty())
-    wake = std::min(wake, wall_ms + (limits_.begin()->first - monotonic_ns) / kNsPerMs + 1);
-  return wake;
+std::optional<std::int64_t> LocalDispatcher::next_due_ms() const {
+  std::optional<std::int64_t> due;
+  if (!not_before_.empty()) due = not_before_.begin()->first;
+  if (!limits_.empty()) {
+    const std::int64_t left_ms = (limits_.begin()->first - ports_.clock.monotonic_ns()) / kNsPerMs + 1;
+    const std::int64_t limit = ports_.clock.wall_ms() + left_ms;
+    due = due ? std::min(*due, limit) : limit;
+  }
+  return due;
 }
 
 }  // namespace sandglass::engine::dispatch

@@ -57,12 +57,11 @@ class LocalDispatcher final : public core::Dispatcher {
 
   void submit(const core::StreamId& stream, core::Action action) override;
   void poll(std::vector<core::FinishedAction>& finished) override;
+  std::optional<std::int64_t> next_due_ms() const override;
   void abandon_all() override;
 
   const DispatchCounters& counters() const { return counters_; }
   std::size_t under_way() const { return attempts_.size(); }
-  /// Wall time at which poll() has to start or cut something, if it has.
-  std::int64_t next_wake_ms(std::int64_t wall_ms, base::MonotonicNs monotonic_ns) const;
 
  private:
   using AttemptId = std::uint64_t;

@@ -1,6 +1,7 @@
 #include "replay-tools/replay/describer.h"
 
 #include "replay-tools/replay/fields.h"
+#include "replay-tools/replay/proto_describer.h"
 
 namespace sandglass::replay_tools::replay {
 
@@ -114,7 +115,7 @@ Facts BareDescriber::state(const core::StreamState& state) const {
 void Kinds::add(std::shared_ptr<const engine::fold::AnyKind> kind,
                 std::unique_ptr<const Describer> describer) {
   Entry& entry = entries_[static_cast<std::size_t>(kind->kind())];
-  entry.describer = describer ? std::move(describer) : std::make_unique<BareDescriber>(kind);
+  entry.describer = describer ? std::move(describer) : describer_for(kind);
   entry.kind = std::move(kind);
 }
 

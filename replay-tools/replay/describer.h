@@ -52,7 +52,7 @@ std::string describe(const engine::core::Action& action);
 /// The kinds that a tool can fold, and how they are shown. Filled once, read-only afterwards.
 class Kinds {
  public:
-  /// A null describer: BareDescriber.
+  /// A null describer: describer_for(kind) (proto_describer.h).
   void add(std::shared_ptr<const engine::fold::AnyKind> kind,
            std::unique_ptr<const Describer> describer = nullptr);
   /// Null for an unknown kind.

@@ -120,29 +120,24 @@ void add(Facts& facts, const std::string& path, const Value& value) {
 }
 
 // In the order in which they are shown.
-#define SG_EACH_FIELD(F)                                                                                     \
-  F(status)                                                                                                  \
-  F(phase)                                                                                                   \
-  F(path) F(id) F(name) F(number) F(activity) F(tool) F(workflow) F(version) F(tenant) F(user) F(session)    \
-      F(history_root) F(effect_root) F(generation) F(schema_version) F(workflow_version) F(restart_seq)      \
-          F(commands) F(started_ms) F(closed_ms) F(scheduled_ms) F(attempt) F(incarnation) F(counter) F(     \
-              intended_epoch) F(key) F(kind) F(target) F(source) F(pool) F(correlation) F(body) F(lease)     \
-              F(sandbox) F(token) F(ttl_ms) F(provider) F(unenforced) F(template_name) F(reservation) F(run) \
-                  F(wait_timeout_ms) F(position) F(queue_position) F(level) F(arguments) F(expires_ms)       \
-                      F(approvers) F(approval) F(kept) F(returning) F(outcome) F(verdict) F(by) F(code)      \
-                          F(end_code) F(side) F(end_side) F(expected) F(actual) F(event_seq) F(report)       \
-                              F(stuck) F(stuck_since_ms) F(unknown_since_ms) F(then) F(failed)               \
-                                  F(probes_failed) F(conflict) F(cancel_requested) F(next_ms) F(due_ms)      \
-                                      F(retry_due_ms) F(timer_due_ms) F(input) F(result) F(payload) F(state) \
-                                          F(reason) F(details) F(message) F(abandoned) F(recovery) F(probe)  \
-                                              F(credential) F(permit_ms) F(attempt_timeout_ms) F(settle_ms)  \
-                                                  F(start_to_close_ms) F(schedule_to_close_ms)               \
-                                                      F(max_attempts) F(initial_interval_ms)                 \
-                                                          F(max_interval_ms) F(backoff) F(jitter) F(retry)   \
-                                                              F(options) F(owes_activation) F(last_signal)   \
-                                                                  F(steps) F(timers) F(operations)           \
-                                                                      F(settled_operations) F(exchanges)     \
-                                                                          F(leases) F(signals) F(patched)
+// clang-format off
+#define SG_EACH_FIELD(F) \
+  F(status) F(phase) F(path) F(id) F(name) F(number) F(activity) F(tool) F(workflow) F(version) \
+  F(tenant) F(user) F(session) F(history_root) F(effect_root) F(generation) F(schema_version) \
+  F(workflow_version) F(restart_seq) F(commands) F(started_ms) F(closed_ms) F(scheduled_ms) \
+  F(attempt) F(incarnation) F(counter) F(intended_epoch) F(key) F(kind) F(target) F(source) F(pool) \
+  F(correlation) F(body) F(lease) F(sandbox) F(token) F(ttl_ms) F(provider) F(unenforced) \
+  F(template_name) F(reservation) F(run) F(wait_timeout_ms) F(position) F(queue_position) F(level) \
+  F(arguments) F(expires_ms) F(approvers) F(approval) F(kept) F(returning) F(outcome) F(verdict) \
+  F(by) F(code) F(end_code) F(side) F(end_side) F(expected) F(actual) F(event_seq) F(report) \
+  F(stuck) F(stuck_since_ms) F(unknown_since_ms) F(then) F(failed) F(probes_failed) F(conflict) \
+  F(cancel_requested) F(next_ms) F(due_ms) F(retry_due_ms) F(timer_due_ms) F(input) F(result) \
+  F(payload) F(state) F(reason) F(details) F(message) F(abandoned) F(recovery) F(probe) \
+  F(credential) F(permit_ms) F(attempt_timeout_ms) F(settle_ms) F(start_to_close_ms) \
+  F(schedule_to_close_ms) F(max_attempts) F(initial_interval_ms) F(max_interval_ms) F(backoff) \
+  F(jitter) F(retry) F(options) F(owes_activation) F(last_signal) F(steps) F(timers) F(operations) \
+  F(settled_operations) F(exchanges) F(leases) F(signals) F(patched)
+// clang-format on
 
 template <class Struct>
 void add_fields(Facts& facts, const std::string& prefix, const Struct& from) {

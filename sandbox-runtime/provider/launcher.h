@@ -74,6 +74,8 @@ class Launcher {
 
   /// What this machine can enforce, found by doing, cached for the process's life.
   virtual const std::vector<LimitSupport>& support() = 0;
+  /// The limits and the protections beside them, for `doctor`.
+  virtual std::vector<Feature> features() = 0;
 
   /// Makes the jail and starts init in it. On failure nothing is left behind. Codes: invalid_argument,
   /// already_exists, limit_unenforceable, disk_full, provider_failed.

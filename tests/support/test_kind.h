@@ -229,6 +229,7 @@ struct TestDecider {
                          Writer& turn) {
     if (!state.timers.contains(fired.key)) return base::fail(base::Code::not_found, "no such timer");
     turn.emit({TestEventType::fired, fired.key});
+    turn.activate();
     return {};
   }
   static base::Status on(const State&, const core::ActivationFailed& failed, const core::DecideInput&,

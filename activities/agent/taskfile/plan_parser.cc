@@ -13,8 +13,8 @@ constexpr std::string_view kTools[] = {"exec", "put_file", "get_file", "http_req
 /// text.
 bool is_interpreter(std::string_view program) {
   const std::string_view name = program.substr(program.rfind('/') + 1);
-  constexpr std::string_view kNames[] = {"sh",      "bash",   "dash", "ash",  "ksh",  "zsh", "busybox",
-                                         "python3", "python", "perl", "ruby", "node", "awk", "sed", "env"};
+  constexpr std::string_view kNames[] = {"sh",     "bash", "dash", "ash",  "ksh", "zsh", "busybox", "python3",
+                                         "python", "perl", "ruby", "node", "awk", "sed", "env"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 

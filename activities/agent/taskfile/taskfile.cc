@@ -22,7 +22,8 @@ bool stays_below(std::string_view path) {
 
 class TaskParser {
  public:
-  explicit TaskParser(Faults& faults) : faults_(faults) {}
+  TaskParser(Faults& faults, const std::map<std::string, std::string>& given)
+      : faults_(faults), given_(given) {}
 
   Task parse(const Node& root) {
     Fields fields(root, "a task", faults_);
@@ -36,8 +37,8 @@ class TaskParser {
     if (const std::string brain = fields.text("brain", "plan"); brain != "plan") {
       faults_.add(fields.get("brain"), "the brain \"" + brain + "\" is not known; use \"plan\"");
     }
-    for (const Node& node : fields.list("inputs")) input(node);
     parameters(fields.get("parameters"));
+    for (const Node& node : fields.list("inputs")) input(node);
     tools(fields.get("tools"));
     for (const Node& node : fields.list("targets")) target(node);
     approvals(fields.get("approvals"));
@@ -55,6 +56,7 @@ class TaskParser {
   void input(const Node& node) {
     Fields fields(node, "an input", faults_);
     TaskInput made{.path = fields.required_text("path"), .to = fields.text("to")};
+    resolve(fields.get("path"), made.path);
     if (made.to.empty()) made.to = made.path.substr(made.path.rfind('/') + 1);
     if (!stays_below(made.to)) {
       faults_.add(fields.get("to"), "\"to\" must be a relative path below /work, without \"..\"");
@@ -75,6 +77,9 @@ class TaskParser {
         faults_.add(item, "\"" + name + "\" is no name; use letters, digits, '_' and '-'");
       if (take_text(item, "a parameter", faults_, value)) task_.parameters[name] = value;
     }
+    for (const auto& [name, value] : given_) {
+      if (task_.parameters.contains(name)) task_.parameters[name] = value;
+    }
   }
 
   void tools(const Node& node) {
@@ -90,15 +95,28 @@ class TaskParser {
   void target(const Node& node) {
     std::string text;
     if (!take_text(node, "a target", faults_, text)) return;
-    const bool parameter = text.starts_with("${param.") && text.ends_with("}");
-    if (parameter) {
-      const std::string name = text.substr(8, text.size() - 9);
-      if (!task_.parameters.contains(name))
-        faults_.add(node, text + ": no such parameter; declare it under \"parameters\"");
-    } else if (!text.starts_with("http://") && !text.starts_with("https://")) {
-      faults_.add(node, "a target is an origin such as https://api.example.com, or ${param.name}");
+    resolve(node, text);
+    if (!text.starts_with("http://") && !text.starts_with("https://")) {
+      faults_.add(node, "a target is an origin such as https://api.example.com, or a parameter that is one");
     }
     task_.targets.push_back(std::move(text));
+  }
+
+  /// Puts the parameters' values into a text that is needed before the plan runs.
+  void resolve(const Node& node, std::string& text) {
+    for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at)) {
+      const std::size_t end = text.find('}', at);
+      const std::string path = end == std::string::npos ? text.substr(at) : text.substr(at + 2, end - at - 2);
+      const auto value = task_.parameters.find(path.starts_with("param.") ? path.substr(6) : "");
+      if (value == task_.parameters.end()) {
+        faults_.add(
+            node,
+            "${" + path + "}: only parameters of the task can stand here; declare it under \"parameters\"");
+        return;
+      }
+      text.replace(at, end - at + 1, value->second);
+      at += value->second.size();
+    }
   }
 
   void approvals(const Node& node) {
@@ -122,26 +140,38 @@ class TaskParser {
   }
 
   Faults& faults_;
+  const std::map<std::string, std::string>& given_;
   Task task_;
 };
 
-base::Result<Task> parse_task(const Document& document, const Node& root) {
+base::Result<Task> parse_task(const Document& document, const Node& root,
+                              const std::map<std::string, std::string>& given) {
   Faults faults(document);
-  Task task = TaskParser(faults).parse(root);
+  Task task = TaskParser(faults, given).parse(root);
   if (!faults.empty()) return faults.error();
-  for (std::string& target : task.targets) {
-    if (target.starts_with("${param.")) target = task.parameters.at(target.substr(8, target.size() - 9));
-  }
   return task;
+}
+
+base::Status check_parameters(const Task& task, const std::map<std::string, std::string>& given) {
+  for (const auto& [name, value] : given) {
+    if (task.parameters.contains(name)) continue;
+    std::string known;
+    for (const auto& [declared, fallback] : task.parameters) known += (known.empty() ? "" : ", ") + declared;
+    return base::fail(base::Code::task_invalid, "the task has no parameter \"" + name +
+                                                    "\"; it has: " + (known.empty() ? "none" : known));
+  }
+  return {};
 }
 
 }  // namespace
 
-base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view file) {
+base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view file,
+                                       const std::map<std::string, std::string>& parameters) {
   auto document = read_yaml(text, file);
   if (!document) return std::unexpected(document.error());
-  auto task = parse_task(*document, {&document->root, ""});
+  auto task = parse_task(*document, {&document->root, ""}, parameters);
   if (!task) return std::unexpected(task.error());
+  if (auto known = check_parameters(*task, parameters); !known) return std::unexpected(known.error());
   return TaskFile{*std::move(task), document->root.dump()};
 }
 
@@ -150,18 +180,10 @@ base::Result<std::string> make_run_input(const TaskFile& file, const std::vector
   if (trees.size() != file.task.inputs.size()) {
     return base::fail(base::Code::internal, "one uploaded tree for each input of the task is needed");
   }
+  if (auto known = check_parameters(file.task, parameters); !known) return std::unexpected(known.error());
   auto input = nlohmann::ordered_json::object();
   input["task"] = nlohmann::ordered_json::parse(file.json);
-  for (const auto& [name, value] : parameters) {
-    if (!file.task.parameters.contains(name)) {
-      std::string known;
-      for (const auto& [declared, fallback] : file.task.parameters)
-        known += (known.empty() ? "" : ", ") + declared;
-      return base::fail(base::Code::task_invalid, "the task has no parameter \"" + name +
-                                                      "\"; it has: " + (known.empty() ? "none" : known));
-    }
-    input["task"]["parameters"][name] = value;
-  }
+  for (const auto& [name, value] : parameters) input["task"]["parameters"][name] = value;
   input["trees"] = trees;
   return input.dump();
 }
@@ -178,7 +200,7 @@ base::Result<RunInput> parse_run_input(std::string_view json) {
     made.trees = fields.texts("trees");
   }
   if (!faults.empty()) return faults.error();
-  auto parsed = parse_task(*document, task);
+  auto parsed = parse_task(*document, task, {});
   if (!parsed) return std::unexpected(parsed.error());
   made.task = *std::move(parsed);
   if (made.trees.size() != made.task.inputs.size()) {

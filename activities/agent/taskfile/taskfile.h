@@ -18,8 +18,10 @@ struct TaskFile {
   std::string json;  // the same document as JSON: what a run's input holds
 };
 
-/// `file` is named in messages.
-base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view file);
+/// `file` is named in messages. `parameters` are the caller's own values for what the task declares; an
+/// input's path may be made of them ("${param.name}").
+base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view file,
+                                       const std::map<std::string, std::string>& parameters = {});
 
 /// The input of a run of workflow "agent". `trees` names, for each of the task's inputs in order, the
 /// uploaded tree (64 hex digits). Parameters must be declared in the task (task_invalid otherwise).

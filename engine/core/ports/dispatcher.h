@@ -2,6 +2,8 @@
 // ActionFinished through `poll`.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,8 @@ class Dispatcher {
   /// A start with the token of an attempt that is already under way is the same attempt (attach).
   virtual void submit(const StreamId& stream, Action action) = 0;
   virtual void poll(std::vector<FinishedAction>& finished) = 0;
+  /// Wall time at which poll() has to do something by itself (an action that waits, a limit); none: nothing.
+  virtual std::optional<std::int64_t> next_due_ms() const { return std::nullopt; }
   /// The shard has lost its ownership: forget everything; late answers are dropped.
   virtual void abandon_all() = 0;
 };

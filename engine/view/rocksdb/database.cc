@@ -4,12 +4,15 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
+#include <rocksdb/transaction_log.h>
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 
 #include "engine/base/crash_point.h"
+#include "engine/view/rocksdb/log_mark.h"
 
 namespace sandglass::engine::view {
 namespace {
@@ -18,6 +21,7 @@ constexpr std::uint64_t kMaxWalBytes = 128ULL << 20;  // J10
 
 rocksdb::Options database_options(const DatabaseOptions& wanted) {
   rocksdb::Options options;
+  if (wanted.env != nullptr) options.env = wanted.env;
   options.create_if_missing = wanted.create_if_missing && !wanted.read_only;
   // Tolerates an incomplete write at the log's end and nothing else. The point-in-time default would stop at
   // the first damage and drop all that follows; the absolute mode would refuse to start after an ordinary
@@ -69,6 +73,20 @@ struct Database::Impl {
   std::string path;
   bool read_only = false;
   std::unique_ptr<rocksdb::DB> db;
+  std::mutex mark_mutex;
+  LogMark mark;
+
+  explicit Impl(const DatabaseOptions& wanted)
+      : path(wanted.path), read_only(wanted.read_only), mark(wanted.path) {}
+  /// After a synced write, before it is acknowledged.
+  base::Status mark_log() {
+    std::unique_ptr<rocksdb::LogFile> log;
+    if (const rocksdb::Status status = db->GetCurrentWalFile(&log); !status.ok()) {
+      return std::unexpected(error_of(status, path, "cannot tell the log of"));
+    }
+    const std::lock_guard lock(mark_mutex);
+    return mark.set(log->LogNumber());
+  }
   std::atomic<bool> failed{false};
 };
 
@@ -76,15 +94,14 @@ Database::Database(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Database::~Database() = default;
 
 base::Result<std::unique_ptr<Database>> Database::open(const DatabaseOptions& wanted) {
-  auto impl = std::make_unique<Impl>();
-  impl->path = wanted.path;
-  impl->read_only = wanted.read_only;
+  auto impl = std::make_unique<Impl>(wanted);
   if (!wanted.create_if_missing || wanted.read_only) {
     if (!std::filesystem::exists(wanted.path + "/CURRENT")) {
       return base::fail(base::Code::not_found, "there is no journal in " + wanted.path +
                                                    ": no engine has run with this data folder");
     }
   }
+  if (const auto whole = impl->mark.check(); !whole) return std::unexpected(whole.error());
   const rocksdb::Options options = database_options(wanted);
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = wanted.read_only ? rocksdb::DB::OpenForReadOnly(options, wanted.path, &db)
@@ -135,9 +152,14 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
   SG_CRASH_POINT("journal.before_sync");
   const rocksdb::Status status = impl_->db->Write(options, &batch);
   SG_CRASH_POINT("journal.after_sync");
-  if (status.ok()) return {};
-  impl_->failed = true;
-  return std::unexpected(error_of(status, impl_->path, "cannot write to"));
+  base::Status written;
+  if (status.ok()) {
+    written = impl_->mark_log();
+  } else {
+    written = std::unexpected(error_of(status, impl_->path, "cannot write to"));
+  }
+  if (!written) impl_->failed = true;
+  return written;
 }
 
 }  // namespace sandglass::engine::view

@@ -3,6 +3,7 @@
 //
 // Recovery accepts a last write that is cut short (it was never acknowledged) and refuses every other damage
 // of the log: synced data is never rolled back in silence (J7, FR-85, FR-86).
+// That the newest log is still there is our own mark's matter (log_mark.h).
 //
 // Thread rule: scan and write from any thread. Errors: folder_locked, record_damaged, disk_full, io_error.
 #pragma once
@@ -16,12 +17,17 @@
 #include "engine/base/result.h"
 #include "engine/view/view.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace sandglass::engine::view {
 
 struct DatabaseOptions {
   std::string path;
   bool create_if_missing = true;
-  bool read_only = false;  // takes no lock and changes nothing
+  bool read_only = false;       // takes no lock and changes nothing
+  rocksdb::Env* env = nullptr;  // for tests with a disk of their own; must outlive the database
 };
 
 class Database {

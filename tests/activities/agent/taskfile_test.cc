@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
 namespace sandglass::activities::agent::taskfile {
 namespace {
 
@@ -154,12 +158,32 @@ TEST(TaskFile, SeveralFaultsAreAllToldAndAControlCharacterIsShownEscaped) {
   EXPECT_THAT(fault_of(with("\"a\\e[2Jb\": 1")), HasSubstr("\\x1b"));
 }
 
+TEST(TaskFile, AnInputsPathMayBeMadeOfParameters) {
+  const std::string text =
+      with("parameters: {variant: one}\ninputs: [{path: \"projects/${param.variant}\", to: project}]");
+  EXPECT_EQ(parse_task_yaml(text, "task.yaml")->task.inputs.at(0).path, "projects/one");
+  EXPECT_EQ(parse_task_yaml(text, "task.yaml", {{"variant", "two"}})->task.inputs.at(0).path, "projects/two");
+  EXPECT_FALSE(parse_task_yaml(text, "task.yaml", {{"variants", "two"}}));
+  EXPECT_THAT(fault_of(with("inputs: [{path: \"${param.x}\"}]")), HasSubstr("only parameters of the task"));
+}
+
 TEST(TaskFile, AParameterThatTheTaskDoesNotHaveIsRefused) {
   const auto file = parse_task_yaml(kGood, "task.yaml");
   ASSERT_TRUE(file);
   const auto input = make_run_input(*file, {std::string(64, 'a')}, {{"reciever", "x"}});
   ASSERT_FALSE(input);
   EXPECT_THAT(input.error().message, HasSubstr("it has: receiver"));
+}
+
+TEST(TaskFile, TheExampleIsAGoodTask) {
+  const char* source = std::getenv("SANDGLASS_SOURCE");
+  const std::string file =
+      std::string(source == nullptr ? "." : source) + "/examples/fix-failing-test/task.yaml";
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const auto parsed = parse_task_yaml(text.str(), file, {{"variant", "slug"}});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->task.inputs.at(0).path, "projects/slug");
 }
 
 }  // namespace

@@ -132,6 +132,7 @@ TEST_F(Dispatch, AnAttemptIsCutAtItsLimit) {
   dispatcher.submit(stream, limited);
   clock.now_ms += 49;
   EXPECT_TRUE(poll().empty());
+  EXPECT_EQ(dispatcher.next_due_ms(), clock.now_ms + 2) << "at the limit, rounded up";
   clock.now_ms += 1;
   const auto finished = poll();
   ASSERT_EQ(finished.size(), 1U);

@@ -86,6 +86,30 @@ TEST_F(DamagedJournal, AFlippedBitInsideSyncedDataRefusesToOpenInsteadOfRollingB
   EXPECT_GE(records(), 40u);
 }
 
+TEST_F(DamagedJournal, AChangedLastRecordRefusesToOpenToo) {  // it may have been acknowledged
+  fill(10);
+  const fs::path file = log();
+  const std::uint64_t offset = used(file) - 10;
+  flip(file, offset);
+  EXPECT_FALSE(open());
+  flip(file, offset);
+  EXPECT_TRUE(open());
+}
+
+TEST_F(DamagedJournal, AMissingNewestLogRefusesToOpen) {
+  fill(10);
+  const fs::path file = log();
+  fs::rename(file, folder_.file("kept"));
+  for (const bool read_only : {false, true}) {
+    const auto refused = open(read_only);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+    EXPECT_NE(refused.error().message.find("missing"), std::string::npos);
+  }
+  fs::rename(folder_.file("kept"), file);
+  EXPECT_GE(records(), 40u);
+}
+
 TEST_F(DamagedJournal, ASecondEngineIsToldWhoHoldsTheFolder) {
   const auto first = open();
   ASSERT_TRUE(first);

@@ -1,0 +1,85 @@
+// artifact list, artifact get.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "engine/base/data_folder.h"
+#include "engine/base/hash.h"
+#include "engine/base/unique_fd.h"
+#include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/output.h"
+
+namespace sandglass::replay_tools::cli {
+
+namespace {
+
+base::Status write_all(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const auto wrote = write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return std::unexpected(base::system_error("cannot write", path, errno));
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+}  // namespace
+
+Outcome artifact_list(Session& session, const ArtifactArgs& args) {
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  api::ListArtifactsRequest request;
+  request.set_run_id(args.run_id);
+  const auto artifacts = (*client)->list_artifacts(request);
+  if (!artifacts) return std::unexpected(artifacts.error());
+  if (session.json()) {
+    print_line(to_json(*artifacts));
+    return base::Exit::ok;
+  }
+  std::vector<std::vector<std::string>> rows = {{"NAME", "TYPE", "SIZE", "CREATED", "SHA-256"}};
+  for (const auto& artifact : artifacts->artifacts()) {
+    rows.push_back({artifact.name(), artifact.mime(), show_bytes(artifact.size()),
+                    show_time(artifact.created_ms()), engine::base::to_hex(artifact.public_digest())});
+  }
+  print_table(rows);
+  return base::Exit::ok;
+}
+
+Outcome artifact_get(Session& session, const ArtifactArgs& args) {
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  const bool to_stdout = args.output.empty() || args.output == "-";
+  engine::base::UniqueFd file;
+  if (!to_stdout) {
+    file.reset(open(args.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!file) return std::unexpected(base::system_error("cannot write", args.output, errno));
+  }
+  api::GetArtifactRequest request;
+  request.set_run_id(args.run_id);
+  request.set_name(args.name);
+  engine::base::Sha256 hash;
+  std::string expected;
+  base::Status wrote;
+  const auto status = (*client)->get_artifact(request, [&](const api::ContentPart& part) {
+    if (part.has_artifact()) expected = part.artifact().public_digest();
+    hash.update(part.data());
+    wrote = write_all(to_stdout ? STDOUT_FILENO : file.get(), part.data(), args.output);
+    return wrote.has_value();
+  });
+  if (!wrote) return std::unexpected(wrote.error());
+  if (!status) return std::unexpected(status.error());
+  const auto digest = hash.finish();
+  if (digest.view() != expected) {
+    return base::fail(base::Code::blob_missing,
+                      "the artifact's bytes do not match their digest; get it again");
+  }
+  if (!to_stdout) {
+    print_line(session.json() ? to_json({{"file", args.output}, {"sha256", digest.hex()}})
+                              : "wrote " + safe(args.output) + ", SHA-256 " + digest.hex());
+  }
+  return base::Exit::ok;
+}
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,50 @@
+// sandglass: names the adapters and stream kinds that its commands read with.
+#include <csignal>
+#include <memory>
+
+#include "engine/journal/rows/rows.h"
+#include "engine/server/kinds.h"
+#include "engine/view/rocksdb/database.h"
+#include "engine/view/rocksdb/view.h"
+#include "replay-tools/cli/options.h"
+#include "replay-tools/replay/run_describer.h"
+
+namespace {
+
+using namespace sandglass;
+
+class FolderJournal final : public replay_tools::cli::OpenedJournal {
+ public:
+  explicit FolderJournal(std::unique_ptr<engine::view::Database> database)
+      : database_(std::move(database)), view_(*database_, 0), reader_(view_) {}
+  const engine::journal::Reader& reader() const override { return reader_; }
+
+ private:
+  std::unique_ptr<engine::view::Database> database_;
+  engine::view::RocksView view_;
+  engine::journal::RowReader reader_;
+};
+
+engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_journal(
+    const std::string& path) {
+  auto database = engine::view::Database::open({.path = path, .create_if_missing = false, .read_only = true});
+  if (!database) return std::unexpected(database.error());
+  return std::make_unique<FolderJournal>(std::move(*database));
+}
+
+std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
+  auto known = std::make_shared<replay_tools::replay::Kinds>();
+  for (auto& kind : engine::server::all_kinds()) {
+    const bool is_run = kind->kind() == engine::core::StreamKind::run;
+    known->add(std::move(kind), is_run ? std::make_unique<replay_tools::replay::RunDescriber>() : nullptr);
+  }
+  return known;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  return static_cast<int>(
+      replay_tools::cli::run_command_line(argc, argv, {.open_journal = open_journal, .kinds = kinds()}));
+}

@@ -1,0 +1,112 @@
+// The commands of `sandglass`. Each gets what its options gave and returns the exit code, or an error to
+// report.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "replay-tools/cli/session.h"
+
+namespace sandglass::replay_tools::cli {
+
+struct RunArgs {
+  std::string file;
+  std::map<std::string, std::string> parameters;
+  std::string config;
+  std::vector<std::string> settings;
+  std::string request_id;
+  bool detach = false;  // start it and do not follow
+};
+Outcome run_task(Session& session, const RunArgs& args);
+
+struct StartArgs {
+  std::string workflow;
+  std::string input;       // JSON text
+  std::string input_file;  // or a file with it
+  std::string request_id;
+  std::string run_id;
+  std::string run_session;
+  bool wait = false;
+};
+Outcome start(Session& session, const StartArgs& args);
+
+struct ListArgs {
+  std::uint32_t limit = 50;
+  std::string page;
+  std::vector<std::string> status;
+  std::string workflow;
+  std::string user;
+};
+Outcome list(Session& session, const ListArgs& args);
+
+struct RunIdArgs {
+  std::string run_id;
+  std::string reason;
+  std::string request_id;
+  std::uint64_t from = 0;
+};
+Outcome show(Session& session, const RunIdArgs& args);
+Outcome watch(Session& session, const RunIdArgs& args);
+Outcome cancel(Session& session, const RunIdArgs& args);
+Outcome terminate(Session& session, const RunIdArgs& args);
+Outcome resume(Session& session, const RunIdArgs& args);
+
+struct SignalArgs {
+  std::string run_id;
+  std::string name;
+  std::string payload;
+  std::string request_id;
+};
+Outcome signal(Session& session, const SignalArgs& args);
+
+struct DecideOperationArgs {
+  std::string run_id;
+  std::string path;
+  std::string verdict;  // done, not-done, again
+  std::string result;
+  std::string request_id;
+};
+Outcome decide_operation(Session& session, const DecideOperationArgs& args);
+
+struct ApprovalArgs {
+  std::string id;      // of an approval or of its run; empty: the only one that waits
+  std::string digest;  // hex; empty: that of what is shown now
+  std::string reason;
+  std::string request_id;
+  bool approve = true;
+  bool yes = false;  // do not ask on a terminal
+};
+Outcome decide(Session& session, const ApprovalArgs& args);
+Outcome list_approvals(Session& session, const ApprovalArgs& args);
+
+struct ArtifactArgs {
+  std::string run_id;
+  std::string name;
+  std::string output;  // file; empty or "-": standard output
+};
+Outcome artifact_list(Session& session, const ArtifactArgs& args);
+Outcome artifact_get(Session& session, const ArtifactArgs& args);
+
+struct TokenArgs {
+  std::string name;
+  std::string tenant;
+  std::string user;
+  std::vector<std::string> roles;
+};
+Outcome token_create(Session& session, const TokenArgs& args);
+Outcome token_revoke(Session& session, const TokenArgs& args);
+Outcome token_list(Session& session, const TokenArgs& args);
+
+struct ServeArgs {
+  std::string config;
+  std::vector<std::string> settings;
+};
+Outcome serve(Session& session, const ServeArgs& args);
+Outcome doctor(Session& session);
+
+/// The JSON text of --input or --input-file.
+base::Result<std::string> input_text(const std::string& text, const std::string& file);
+
+}  // namespace sandglass::replay_tools::cli

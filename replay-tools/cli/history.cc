@@ -1,0 +1,125 @@
+#include "replay-tools/cli/history.h"
+
+#include <utility>
+
+#include "engine/base/data_folder.h"
+
+namespace sandglass::replay_tools::cli {
+
+namespace {
+
+using base::Code;
+namespace core = engine::core;
+
+base::Result<core::StoredRecord> to_record(const api::HistoryRecord& message) {
+  const auto stream = core::StreamId::from_bytes(message.stream());
+  if (!stream) return base::fail(Code::record_damaged, "the engine sent a record without a stream");
+  core::StoredRecord record{
+      .format = message.format(), .stream = *stream, .seq = message.seq(), .header = message.header()};
+  for (const auto& slot : message.slots()) {
+    record.slots.push_back(std::make_shared<const core::Slot>(
+        core::Slot{static_cast<core::Encoding>(slot.encoding()), slot.bytes()}));
+  }
+  return record;
+}
+
+base::Result<core::OrderedRecord> to_ordered(const api::HistoryRecord& message) {
+  auto record = to_record(message);
+  if (!record) return std::unexpected(record.error());
+  const auto leaf = engine::base::Hash256::from_bytes(message.link().leaf());
+  const auto chain = engine::base::Hash256::from_bytes(message.link().chain());
+  if (!leaf || !chain) return base::fail(Code::record_damaged, "the engine sent a record without its links");
+  core::OrderLink link{.sequence = message.link().sequence(),
+                       .epoch = message.link().epoch(),
+                       .stream = record->stream,
+                       .stream_seq = record->seq,
+                       .leaf = *leaf,
+                       .chain = *chain};
+  return core::OrderedRecord{std::move(link), std::move(*record)};
+}
+
+/// The Reader port over the API. Hashes are computed here, from the bytes as they came.
+class RemoteReader final : public engine::journal::Reader {
+ public:
+  explicit RemoteReader(client::Client& remote) : client_(remote) {}
+
+  base::Result<std::uint16_t> partitions() const override {
+    const auto journal = client_.describe_journal();
+    if (!journal) return std::unexpected(journal.error());
+    return static_cast<std::uint16_t>(journal->partitions());
+  }
+  base::Result<std::string> journal_id() const override {
+    const auto journal = client_.describe_journal();
+    if (!journal) return std::unexpected(journal.error());
+    return journal->journal_id();
+  }
+  base::Result<std::vector<core::OrderedRecord>> read_order(core::PartitionId partition, core::Sequence from,
+                                                            std::size_t limit) const override {
+    api::ReadOrderRequest request;
+    request.set_partition(partition);
+    request.set_from_sequence(from);
+    request.set_limit(limit);
+    return collect<core::OrderedRecord>(
+        [&](const auto& receiver) { return client_.read_order(request, receiver); }, to_ordered);
+  }
+  base::Result<std::vector<core::StoredRecord>> read_stream(const core::StreamId& stream,
+                                                            std::uint64_t from_seq,
+                                                            std::size_t limit) const override {
+    api::ReadHistoryRequest request;
+    request.set_stream(stream.text());
+    request.set_from_seq(from_seq);
+    request.set_limit(limit);
+    return collect<core::StoredRecord>(
+        [&](const auto& receiver) { return client_.read_history(request, receiver); }, to_record);
+  }
+
+ private:
+  template <class Record, class Read, class Convert>
+  static base::Result<std::vector<Record>> collect(Read read, Convert convert) {
+    std::vector<Record> records;
+    base::Status converted;
+    const client::Receiver<api::HistoryRecord> receiver = [&](const api::HistoryRecord& message) {
+      auto record = convert(message);
+      if (record) {
+        records.push_back(std::move(*record));
+      } else {
+        converted = std::unexpected(record.error());
+      }
+      return converted.has_value();
+    };
+    if (auto status = read(receiver); !status) return std::unexpected(status.error());
+    if (!converted) return std::unexpected(converted.error());
+    return records;
+  }
+
+  client::Client& client_;
+};
+
+class RemoteJournal final : public OpenedJournal {
+ public:
+  explicit RemoteJournal(std::unique_ptr<client::Client> connected)
+      : client_(std::move(connected)), reader_(*client_) {}
+  const engine::journal::Reader& reader() const override { return reader_; }
+
+ private:
+  std::unique_ptr<client::Client> client_;
+  RemoteReader reader_;
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<OpenedJournal>> open_history(Session& session, const HistoryAdapters& adapters,
+                                                          const std::string& usual) {
+  if (session.engine_answers() || !session.options().address.empty()) {
+    auto connected = session.reach(usual);
+    if (!connected) return std::unexpected(connected.error());
+    return std::make_unique<RemoteJournal>(std::move(*connected));
+  }
+  auto path = session.folder();
+  if (!path) return std::unexpected(path.error());
+  auto folder = base::DataFolder::open_read_only(*path);
+  if (!folder) return std::unexpected(folder.error());
+  return adapters.open_journal(folder->journal());
+}
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,32 @@
+// Where debug and audit read histories: through the API when an engine runs, else from the folder, read-only.
+// Which adapters and stream kinds there are is told by main.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/journal/reader.h"
+#include "replay-tools/cli/session.h"
+#include "replay-tools/replay/describer.h"
+
+namespace sandglass::replay_tools::cli {
+
+/// A folder's journal, open for reading only.
+class OpenedJournal {
+ public:
+  virtual ~OpenedJournal() = default;
+  virtual const engine::journal::Reader& reader() const = 0;
+};
+
+struct HistoryAdapters {
+  /// Opens the folder `journal` of a data folder without changing anything.
+  std::function<base::Result<std::unique_ptr<OpenedJournal>>(const std::string& path)> open_journal;
+  std::shared_ptr<const replay::Kinds> kinds;
+};
+
+/// The journal of the session's data folder, by whichever way is open. `usual`: the token that this needs.
+base::Result<std::unique_ptr<OpenedJournal>> open_history(Session& session, const HistoryAdapters& adapters,
+                                                          const std::string& usual);
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,28 @@
+// The commands that read histories: debug, audit verify, audit log.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "replay-tools/cli/history.h"
+
+namespace sandglass::replay_tools::cli {
+
+struct DebugArgs {
+  std::string run_id;
+  std::uint64_t at = 0;  // begin after this record
+  bool all = false;      // print every record and end
+};
+/// Reads commands from standard input: next, previous, to a step, an operation, an error, a number; state;
+/// quit.
+Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs& args);
+
+struct AuditArgs {
+  std::string stream;  // one stream alone; empty: the whole journal
+  std::uint32_t partition = 0;
+  std::uint64_t from = 1;
+};
+Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
+Outcome audit_log(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,244 @@
+#include "replay-tools/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/history_commands.h"
+#include "replay-tools/cli/output.h"
+
+namespace sandglass::replay_tools::cli {
+
+namespace {
+
+using base::Code;
+using base::Exit;
+
+constexpr const char* kExitCodes =
+    "0 done · 1 fault of Sandglass · 2 usage · 3 configuration, task or input file · 4 no engine answers · 5 "
+    "token or "
+    "role · 6 not found · 7 refused · 8 data folder · 9 address in use · 10 machine · 20 run failed · 21 run "
+    "cancelled · "
+    "22 run stuck · 23 run failed by the platform · 24 approval denied · 130 detached. "
+    "docs/guides/exit-codes.md";
+
+/// All commands with their options. The chosen one is kept as a closure.
+class CommandLine {
+ public:
+  explicit CommandLine(const HistoryAdapters& adapters)
+      : adapters_(adapters), app_("Sandglass: durable, governed runs of agent work.", "sandglass") {
+    app_.footer(std::string("Exit codes: ") + kExitCodes);
+    app_.require_subcommand(1);
+    app_.fallthrough();
+    app_.set_version_flag("--version", "sandglass 0.1.0");
+    app_.add_option("--data", global_.data, "data folder (default: $SANDGLASS_DATA, else one by user)");
+    app_.add_option("--as", global_.as, "name of the token to use (default: the usual one of the command)");
+    app_.add_option("--address", global_.address,
+                    "address of the engine, 127.0.0.1:PORT, instead of the data folder's socket");
+    app_.add_flag("--json", global_.json, "output for programs: one JSON value a line");
+    server_commands();
+    run_commands();
+    decision_commands();
+    history_commands();
+    token_commands();
+  }
+
+  Exit run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& e) {
+      app_.exit(e);  // help or version was printed
+      return Exit::ok;
+    } catch (const CLI::ParseError& e) {
+      return report({Code::usage, std::string(e.what()) + "; `sandglass --help` lists the commands"},
+                    global_.json);
+    }
+    Session session(global_);
+    const auto outcome = chosen_(session);
+    return outcome ? *outcome : report(outcome.error(), global_.json);
+  }
+
+ private:
+  using Command = std::function<Outcome(Session&)>;
+
+  CLI::App* command(CLI::App& parent, const char* name, const char* text, Command run) {
+    auto* added = parent.add_subcommand(name, text);
+    added->callback([this, run = std::move(run)] { chosen_ = run; });
+    return added;
+  }
+
+  void server_commands() {
+    auto* serve_command = command(app_, "serve", "run the server in the foreground",
+                                  [this](Session& session) { return serve(session, serve_); });
+    serve_command->add_option("--config", serve_.config, "configuration file");
+    serve_command->add_option("--set", serve_.settings, "key=value that wins over the configuration file")
+        ->allow_extra_args(false);
+    command(app_, "doctor", "what works here, and what is missing",
+            [](Session& session) { return doctor(session); });
+  }
+
+  void run_commands() {
+    auto* run = command(app_, "run", "carry out a task file and follow it",
+                        [this](Session& session) { return run_task(session, run_); });
+    run->add_option("file", run_.file, "the task file")->required();
+    run->add_option_function<std::vector<std::string>>(
+           "--param",
+           [this](const std::vector<std::string>& given) {
+             for (const auto& text : given) {
+               const auto equals = text.find('=');
+               if (equals == std::string::npos) throw CLI::ValidationError("--param", "write NAME=VALUE");
+               run_.parameters[text.substr(0, equals)] = text.substr(equals + 1);
+             }
+           },
+           "NAME=VALUE for a parameter of the task; may be repeated")
+        ->allow_extra_args(false);
+    run->add_option("--config", run_.config, "configuration file, where a server is started");
+    run->add_option("--set", run_.settings, "key=value for the server, where one is started")
+        ->allow_extra_args(false);
+    run->add_option("--request-id", run_.request_id, "the same id again attaches to the same run");
+    run->add_flag("--detach", run_.detach, "start it and do not follow");
+
+    auto* begin = command(app_, "start", "start a run of a registered workflow",
+                          [this](Session& session) { return start(session, start_); });
+    begin->add_option("workflow", start_.workflow, "name of the workflow")->required();
+    begin->add_option("--input", start_.input, "input as JSON");
+    begin->add_option("--input-file", start_.input_file, "file with the input as JSON");
+    begin->add_option("--run-id", start_.run_id, "id of the run (default: made from the request id)");
+    begin->add_option("--session", start_.run_session, "session that the run belongs to");
+    begin->add_option("--request-id", start_.request_id, "the same id again attaches to the same run");
+    begin->add_flag("--wait", start_.wait, "follow it to its end");
+
+    auto* listed = command(app_, "list", "list runs, newest first",
+                           [this](Session& session) { return list(session, list_); });
+    listed->add_option("--limit", list_.limit, "at most so many (default 50)");
+    listed->add_option("--page", list_.page, "go on after an earlier page");
+    listed->add_option("--status", list_.status, "running, completed, failed, cancelled, terminated, stuck");
+    listed->add_option("--workflow", list_.workflow, "of this workflow only");
+    listed->add_option("--user", list_.user, "of this user only");
+
+    one_run("show", "status, steps, operations, sandboxes, approvals of a run", show);
+    one_run("watch", "follow a run", watch)
+        ->add_option("--from", run_id_.from, "records up to this one are known");
+    one_run("cancel", "ask a run to stop and clean up", cancel)
+        ->add_option("--reason", run_id_.reason, "why");
+    one_run("terminate", "end a run at once, without its clean-up", terminate)
+        ->add_option("--reason", run_id_.reason, "why");
+    one_run("resume", "go on with a stuck run whose cause is repaired", resume);
+
+    auto* signalled = command(app_, "signal", "send a signal to a run",
+                              [this](Session& session) { return signal(session, signal_); });
+    signalled->add_option("run", signal_.run_id, "id of the run")->required();
+    signalled->add_option("name", signal_.name, "name of the signal")->required();
+    signalled->add_option("--payload", signal_.payload, "JSON");
+    signalled->add_option("--request-id", signal_.request_id, "the same id again changes nothing");
+  }
+
+  CLI::App* one_run(const char* name, const char* text, Outcome (*function)(Session&, const RunIdArgs&)) {
+    auto* added =
+        command(app_, name, text, [this, function](Session& session) { return function(session, run_id_); });
+    added->add_option("run", run_id_.run_id, "id of the run")->required();
+    return added;
+  }
+
+  void decision_commands() {
+    for (const bool approve : {true, false}) {
+      auto* decided =
+          command(app_, approve ? "approve" : "deny",
+                  approve ? "say yes to what a run wants to do" : "say no to what a run wants to do",
+                  [this, approve](Session& session) {
+                    approval_.approve = approve;
+                    return decide(session, approval_);
+                  });
+      decided->add_option("id", approval_.id, "approval or run (default: the only one that waits)");
+      decided->add_option("--digest", approval_.digest,
+                          "digest of the arguments that you saw, 64 hex digits");
+      decided->add_option("--reason", approval_.reason, "why");
+      decided->add_option("--request-id", approval_.request_id, "the same id again changes nothing");
+      decided->add_flag("--yes", approval_.yes, "do not ask on the terminal");
+    }
+    command(app_, "approvals", "list what waits for a decision", [this](Session& session) {
+      return list_approvals(session, approval_);
+    })->add_option("run", approval_.id, "of this run only");
+    auto* operation = command(app_, "decide-operation", "say what became of an operation of unknown outcome",
+                              [this](Session& session) { return decide_operation(session, operation_); });
+    operation->add_option("run", operation_.run_id, "id of the run")->required();
+    operation->add_option("path", operation_.path, "path of the operation (`sandglass show`)")->required();
+    operation->add_option("verdict", operation_.verdict, "done, not-done or again")->required();
+    operation->add_option("--result", operation_.result, "with done: what the workflow gets, JSON");
+    operation->add_option("--request-id", operation_.request_id, "the same id again changes nothing");
+  }
+
+  void history_commands() {
+    auto* artifact = app_.add_subcommand("artifact", "files that runs have handed over");
+    artifact->require_subcommand(1);
+    auto* listed = command(*artifact, "list", "artifacts of a run",
+                           [this](Session& session) { return artifact_list(session, artifact_); });
+    listed->add_option("run", artifact_.run_id, "id of the run")->required();
+    auto* got = command(*artifact, "get", "write an artifact to a file or to standard output",
+                        [this](Session& session) { return artifact_get(session, artifact_); });
+    got->add_option("run", artifact_.run_id, "id of the run")->required();
+    got->add_option("name", artifact_.name, "name of the artifact")->required();
+    got->add_option("-o,--output", artifact_.output, "file (default: standard output)");
+
+    auto* debugged = command(app_, "debug", "step forwards and backwards over a history",
+                             [this](Session& session) { return debug(session, adapters_, debug_); });
+    debugged->add_option("run", debug_.run_id, "id of the run, or of another stream")->required();
+    debugged->add_option("--at", debug_.at, "begin after this record");
+    debugged->add_flag("--all", debug_.all, "print every record and end");
+
+    auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
+    audit->require_subcommand(1);
+    command(*audit, "verify", "recompute every hash and both chains", [this](Session& session) {
+      return audit_verify(session, adapters_, audit_);
+    })->add_option("stream", audit_.stream, "one run or other stream alone");
+    command(*audit, "log", "every record, in order", [this](Session& session) {
+      return audit_log(session, adapters_, audit_);
+    })->add_option("stream", audit_.stream, "one run or other stream alone");
+  }
+
+  void token_commands() {
+    auto* token = app_.add_subcommand("token", "bearer tokens");
+    token->require_subcommand(1);
+    auto* created = command(*token, "create", "make a token and print it once",
+                            [this](Session& session) { return token_create(session, token_); });
+    created->add_option("name", token_.name, "its name")->required();
+    created
+        ->add_option("--role", token_.roles,
+                     "admin, operator, approver, auditor, user, worker; may be repeated")
+        ->required()
+        ->allow_extra_args(false);
+    created->add_option("--tenant", token_.tenant, "tenant (default: yours)");
+    created->add_option("--user", token_.user, "user whom it stands for (default: its name)");
+    command(*token, "revoke", "end a token for good",
+            [this](Session& session) { return token_revoke(session, token_); })
+        ->add_option("name", token_.name, "its name")
+        ->required();
+    command(*token, "list", "list tokens", [this](Session& session) { return token_list(session, token_); });
+  }
+
+  const HistoryAdapters& adapters_;
+  CLI::App app_;
+  Global global_;
+  Command chosen_;
+  ServeArgs serve_;
+  RunArgs run_;
+  StartArgs start_;
+  ListArgs list_;
+  RunIdArgs run_id_;
+  SignalArgs signal_;
+  DecideOperationArgs operation_;
+  ApprovalArgs approval_;
+  ArtifactArgs artifact_;
+  DebugArgs debug_;
+  AuditArgs audit_;
+  TokenArgs token_;
+};
+
+}  // namespace
+
+engine::base::Exit run_command_line(int argc, char** argv, const HistoryAdapters& adapters) {
+  return CommandLine(adapters).run(argc, argv);
+}
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,97 @@
+// run: a task file, from the caller's files to the end of the run. The only command that starts a server.
+#include <poll.h>
+
+#include <utility>
+
+#include "activities/agent/taskfile/taskfile.h"
+#include "engine/base/data_folder.h"
+#include "engine/base/hash.h"
+#include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/follow.h"
+#include "replay-tools/cli/interrupts.h"
+#include "replay-tools/cli/launch.h"
+#include "replay-tools/cli/output.h"
+
+namespace sandglass::replay_tools::cli {
+
+namespace {
+
+namespace taskfile = activities::agent::taskfile;
+using base::Code;
+
+constexpr std::size_t kMaxTaskBytes = 1 << 20;
+constexpr int kStartTries = 100;
+constexpr int kTryPauseMs = 100;
+
+/// Somebody answers when this returns ok: an engine that runs, or one that was started here.
+base::Status ensure_engine(Session& session, const RunArgs& args) {
+  if (session.engine_answers()) return {};
+  if (!session.options().address.empty()) {
+    return base::fail(Code::engine_unreachable, "no engine answers at " + session.options().address);
+  }
+  auto data = session.folder();
+  if (!data) return std::unexpected(data.error());
+  if (!session.json()) print_line(paint(Colour::dim, "starting the engine on " + safe(*data)));
+  auto launched = launch_server({.data = *data, .config = args.config, .settings = args.settings});
+  if (launched || launched.error().code != Code::folder_locked) return launched;
+  // Somebody else started it at the same moment: it will answer soon.
+  for (int i = 0; i < kStartTries; ++i) {
+    if (session.engine_answers()) return {};
+    poll(nullptr, 0, kTryPauseMs);
+  }
+  return launched;
+}
+
+std::string beside(const std::string& file, const std::string& path) {
+  if (path.starts_with('/')) return path;
+  const auto slash = file.rfind('/');
+  return slash == std::string::npos ? path : file.substr(0, slash + 1) + path;
+}
+
+}  // namespace
+
+Outcome run_task(Session& session, const RunArgs& args) {
+  Interrupts::block();
+  auto text = base::read_whole_file(args.file, kMaxTaskBytes);
+  if (!text) return std::unexpected(text.error());
+  auto task = taskfile::parse_task_yaml(*text, args.file, args.parameters);
+  if (!task) return std::unexpected(task.error());
+  if (auto ready = ensure_engine(session, args); !ready) return std::unexpected(ready.error());
+  auto client = session.connect("operator", 30'000);
+  if (!client) return std::unexpected(client.error());
+  std::vector<std::string> trees;
+  for (const auto& input : task->task.inputs) {
+    const std::string folder = beside(args.file, input.path);
+    const auto uploaded = (*client)->upload_tree(folder);
+    if (!uploaded) return std::unexpected(uploaded.error());
+    if (!session.json()) {
+      print_line("uploaded " + safe(input.path) + ": " + std::to_string(uploaded->files()) + " files, " +
+                 show_bytes(uploaded->bytes()));
+    }
+    trees.push_back(engine::base::to_hex(uploaded->digest()));
+  }
+  auto input = taskfile::make_run_input(*task, trees, args.parameters);
+  if (!input) return std::unexpected(input.error());
+  api::StartRunRequest request;
+  request.set_request_id(args.request_id.empty() ? client::new_request_id() : args.request_id);
+  request.set_workflow("agent");
+  request.set_input(*input);
+  request.set_session(task->task.session);
+  const auto started = (*client)->start_run(request);
+  if (!started) return std::unexpected(started.error());
+  if (session.json()) {
+    print_line(to_json(*started));
+  } else {
+    print_line("started " + paint(Colour::bold, safe(started->run_id())) + "  " + safe(task->task.name));
+  }
+  if (args.detach) return base::Exit::ok;
+  const auto outcome = follow(
+      session, **client, {.run_id = started->run_id(), .cancel_on_interrupt = true, .ask_approvals = true});
+  if (outcome && *outcome != base::Exit::detached && !session.json()) {
+    print_line("artifacts: sandglass artifact list " + safe(started->run_id()) +
+               "   history: sandglass debug " + safe(started->run_id()));
+  }
+  return outcome;
+}
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,197 @@
+// start, list, watch, signal, cancel, terminate, resume, decide-operation.
+#include <nlohmann/json.hpp>
+
+#include "engine/base/data_folder.h"
+#include "engine/base/system_ports.h"
+#include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/follow.h"
+#include "replay-tools/cli/interrupts.h"
+#include "replay-tools/cli/output.h"
+
+namespace sandglass::replay_tools::cli {
+
+namespace {
+
+using base::Code;
+
+constexpr std::size_t kMaxInputBytes = 1 << 20;
+
+std::string id_or_new(const std::string& given) {
+  return given.empty() ? client::new_request_id() : given;
+}
+
+std::string short_status(api::RunStatus status) {
+  switch (status) {
+    case api::RUN_STATUS_RUNNING:
+      return "running";
+    case api::RUN_STATUS_COMPLETED:
+      return "completed";
+    case api::RUN_STATUS_FAILED:
+      return "failed";
+    case api::RUN_STATUS_CANCELLED:
+      return "cancelled";
+    case api::RUN_STATUS_TERMINATED:
+      return "terminated";
+    case api::RUN_STATUS_STUCK:
+      return "stuck";
+    default:
+      return "unknown";
+  }
+}
+
+base::Result<api::RunStatus> parse_status(const std::string& text) {
+  for (int i = api::RunStatus_MIN; i <= api::RunStatus_MAX; ++i) {
+    const auto status = static_cast<api::RunStatus>(i);
+    if (status != api::RUN_STATUS_UNSPECIFIED && short_status(status) == text) return status;
+  }
+  return base::fail(Code::usage, "there is no status " + text +
+                                     "; there are running, completed, failed, cancelled, terminated, stuck");
+}
+
+Outcome changed(const Session& session, const base::Result<api::CommandReply>& reply,
+                const std::string& run_id, const char* what) {
+  if (!reply) return std::unexpected(reply.error());
+  if (session.json()) {
+    print_line(to_json({{"run_id", run_id}, {"result", what}}));
+  } else {
+    print_line(safe(run_id) + " " + what);
+  }
+  return base::Exit::ok;
+}
+
+}  // namespace
+
+base::Result<std::string> input_text(const std::string& text, const std::string& file) {
+  if (!text.empty() && !file.empty())
+    return base::fail(Code::usage, "give --input or --input-file, not both");
+  if (file.empty()) return text;
+  return base::read_whole_file(file, kMaxInputBytes);
+}
+
+Outcome start(Session& session, const StartArgs& args) {
+  if (args.wait) Interrupts::block();
+  auto input = input_text(args.input, args.input_file);
+  if (!input) return std::unexpected(input.error());
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  api::StartRunRequest request;
+  request.set_request_id(id_or_new(args.request_id));
+  request.set_run_id(args.run_id);
+  request.set_workflow(args.workflow);
+  request.set_input(*input);
+  request.set_session(args.run_session);
+  const auto started = (*client)->start_run(request);
+  if (!started) return std::unexpected(started.error());
+  if (session.json()) {
+    print_line(to_json(*started));
+  } else {
+    print_line("started " + paint(Colour::bold, safe(started->run_id())));
+    if (!args.wait) print_line("watch it with: sandglass watch " + safe(started->run_id()));
+  }
+  if (!args.wait) return base::Exit::ok;
+  return follow(session, **client, {.run_id = started->run_id()});
+}
+
+Outcome list(Session& session, const ListArgs& args) {
+  api::ListRunsRequest request;
+  request.set_page_size(args.limit);
+  request.set_page_token(args.page);
+  request.set_workflow(args.workflow);
+  request.set_user(args.user);
+  for (const auto& text : args.status) {
+    const auto status = parse_status(text);
+    if (!status) return std::unexpected(status.error());
+    request.add_status(*status);
+  }
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  const auto runs = (*client)->list_runs(request);
+  if (!runs) return std::unexpected(runs.error());
+  if (session.json()) {
+    print_line(to_json(*runs));
+    return base::Exit::ok;
+  }
+  const std::int64_t now = base::SystemClock().wall_ms();
+  std::vector<std::vector<std::string>> rows = {
+      {"RUN", "WORKFLOW", "STATUS", "PHASE", "USER", "STARTED", "TIME"}};
+  for (const auto& run : runs->runs()) {
+    const bool open = run.closed_ms() == 0;
+    rows.push_back({run.run_id(), run.workflow(), short_status(run.status()), open ? run.phase() : "",
+                    run.user(), show_time(run.started_ms()),
+                    show_duration((open ? now : run.closed_ms()) - run.started_ms())});
+  }
+  print_table(rows);
+  if (runs->runs_size() == 0) print_line(paint(Colour::dim, "no runs"));
+  if (!runs->next_page_token().empty())
+    print_line("more with: sandglass list --page " + safe(runs->next_page_token()));
+  return base::Exit::ok;
+}
+
+Outcome watch(Session& session, const RunIdArgs& args) {
+  Interrupts::block();
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  return follow(session, **client, {.run_id = args.run_id, .after_seq = args.from, .ask_approvals = true});
+}
+
+Outcome signal(Session& session, const SignalArgs& args) {
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  api::SignalRunRequest request;
+  request.set_request_id(id_or_new(args.request_id));
+  request.set_run_id(args.run_id);
+  request.set_name(args.name);
+  request.set_payload(args.payload);
+  return changed(session, (*client)->signal_run(request), args.run_id, "signalled");
+}
+
+Outcome cancel(Session& session, const RunIdArgs& args) {
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  api::CancelRunRequest request;
+  request.set_request_id(id_or_new(args.request_id));
+  request.set_run_id(args.run_id);
+  request.set_reason(args.reason);
+  return changed(session, (*client)->cancel_run(request), args.run_id, "asked to cancel");
+}
+
+Outcome terminate(Session& session, const RunIdArgs& args) {
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  api::TerminateRunRequest request;
+  request.set_request_id(id_or_new(args.request_id));
+  request.set_run_id(args.run_id);
+  request.set_reason(args.reason);
+  return changed(session, (*client)->terminate_run(request), args.run_id, "terminated");
+}
+
+Outcome resume(Session& session, const RunIdArgs& args) {
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  api::ResumeRunRequest request;
+  request.set_request_id(id_or_new(args.request_id));
+  request.set_run_id(args.run_id);
+  return changed(session, (*client)->resume_run(request), args.run_id, "resumed");
+}
+
+Outcome decide_operation(Session& session, const DecideOperationArgs& args) {
+  api::DecideOperationRequest request;
+  if (args.verdict == "done") {
+    request.set_verdict(api::OPERATION_VERDICT_DONE);
+  } else if (args.verdict == "not-done") {
+    request.set_verdict(api::OPERATION_VERDICT_NOT_DONE);
+  } else if (args.verdict == "again") {
+    request.set_verdict(api::OPERATION_VERDICT_AGAIN);
+  } else {
+    return base::fail(Code::usage, "the verdict is done, not-done or again");
+  }
+  auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  request.set_request_id(id_or_new(args.request_id));
+  request.set_run_id(args.run_id);
+  request.set_path(args.path);
+  request.set_result(args.result);
+  return changed(session, (*client)->decide_operation(request), args.run_id, "operation decided");
+}
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,100 @@
+#include "replay-tools/cli/session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/base/data_folder.h"
+#include "replay-tools/cli/output.h"
+
+namespace sandglass::replay_tools::cli {
+
+namespace {
+
+using base::Code;
+
+constexpr std::int64_t kPingMs = 2000;
+
+base::Error nobody_answers(const std::string& where) {
+  return {Code::engine_unreachable, "no engine answers at " + where + "; start one with `sandglass serve`"};
+}
+
+}  // namespace
+
+base::Result<std::string> Session::folder() const {
+  return base::choose_data_folder(options_.data);
+}
+
+base::Result<std::string> Session::token(const std::string& usual) const {
+  if (options_.as.empty()) {
+    if (const char* token = std::getenv("SANDGLASS_TOKEN"); token != nullptr && *token != '\0') return token;
+  }
+  const std::string name = options_.as.empty() ? usual : options_.as;
+  if (name.find('/') != std::string::npos || name.empty() || name.front() == '.') {
+    return base::fail(Code::usage, "--as takes the name of a token, not a path");
+  }
+  auto path = folder();
+  if (!path) return std::unexpected(path.error());
+  const std::string file = *path + "/tokens/" + name;
+  auto text = base::read_whole_file(file, 256);
+  if (!text) {
+    if (access(path->c_str(), F_OK) != 0) return std::unexpected(nobody_answers(*path));
+    return base::fail(Code::unauthenticated, "there is no readable token " + file +
+                                                 "; choose another with --as NAME or set SANDGLASS_TOKEN");
+  }
+  while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
+  return text;
+}
+
+base::Result<std::unique_ptr<client::Client>> Session::connect(const std::string& usual,
+                                                               std::int64_t retry_for_ms) const {
+  auto bearer = token(usual);
+  if (!bearer) return std::unexpected(bearer.error());
+  client::ConnectOptions connect{.address = options_.address, .token = *bearer, .retry_for_ms = retry_for_ms};
+  if (options_.address.empty()) {
+    auto path = folder();
+    if (!path) return std::unexpected(path.error());
+    connect.socket = *path + "/run/api.sock";
+  }
+  return std::make_unique<client::Client>(std::move(connect));
+}
+
+base::Result<std::unique_ptr<client::Client>> Session::reach(const std::string& usual) const {
+  auto connected = connect(usual, 10'000);
+  if (!connected) return connected;
+  auto answer = (*connected)->ping(kPingMs);
+  if (!answer && answer.error().code == Code::engine_unreachable) {
+    // The engine may be away for a moment, but nobody waits ten seconds for one that was never there.
+    auto path = folder();
+    return std::unexpected(nobody_answers(options_.address.empty() && path ? *path : options_.address));
+  }
+  if (!answer && answer.error().code != Code::unavailable) return std::unexpected(answer.error());
+  return connected;
+}
+
+bool Session::engine_answers() const {
+  client::ConnectOptions connect{.address = options_.address};
+  if (options_.address.empty()) {
+    auto path = folder();
+    if (!path) return false;
+    connect.socket = *path + "/run/api.sock";
+    if (access(connect.socket.c_str(), F_OK) != 0) return false;
+  }
+  const auto answer = client::Client(std::move(connect)).ping(kPingMs);
+  return answer || answer.error().code != Code::engine_unreachable;
+}
+
+base::Exit report(const base::Error& error, bool json) {
+  const std::string number = std::to_string(static_cast<unsigned>(error.code));
+  if (json) {
+    print_line(to_json(
+        {{"error", number}, {"name", std::string(base::name_of(error.code))}, {"message", error.message}}));
+  } else {
+    std::fprintf(stderr, "sandglass: error %s: %s\n", number.c_str(),
+                 safe_block(error.message, "  ").c_str());
+  }
+  return base::exit_for(error.code);
+}
+
+}  // namespace sandglass::replay_tools::cli

@@ -1,0 +1,20 @@
+// sandglass-keeper GRACE_MS, started by sandglass-host with its listening socket at 3 and the host's
+// connection at 4.
+#include <cstdio>
+#include <cstdlib>
+
+#include "sandbox-runtime/keeper/keeper.h"
+
+int main(int argc, char** argv) {
+  using sandglass::engine::base::UniqueFd;
+  namespace linux_jail = sandglass::sandbox_runtime::provider::linux_jail;
+  if (argc != 2) {
+    std::fputs("sandglass-keeper is started by sandglass-host, not by hand\n", stderr);
+    return 64;
+  }
+  const unsigned long grace_ms = std::strtoul(argv[1], nullptr, 10);
+  sandglass::sandbox_runtime::keeper::Keeper keeper(UniqueFd(linux_jail::kKeeperListenFd),
+                                                    UniqueFd(linux_jail::kKeeperPeerFd),
+                                                    static_cast<std::uint32_t>(grace_ms));
+  return keeper.run();
+}

@@ -1,0 +1,288 @@
+#include "sandbox-runtime/provider/linux/cgroups.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+
+#include "sandbox-runtime/provider/linux/files.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+namespace {
+
+using engine::base::Code;
+using engine::base::fail;
+using engine::base::Result;
+using engine::base::Status;
+using engine::base::UniqueFd;
+
+constexpr Controller kControllers[] = {Controller::memory, Controller::pids, Controller::cpu,
+                                       Controller::cpuacct};
+constexpr std::uint64_t kPeriodUs = 100'000;
+
+std::string_view name_of(Controller controller) {
+  switch (controller) {
+    case Controller::memory:
+      return "memory";
+    case Controller::pids:
+      return "pids";
+    case Controller::cpu:
+      return "cpu";
+    case Controller::cpuacct:
+      return "cpuacct";
+  }
+  return "";
+}
+
+Status group_failed(const std::string& path, int error) {
+  return fail(Code::provider_failed, "control group " + path + ": " + error_text(error));
+}
+
+struct Mount {
+  std::string path;
+  std::string type;
+  std::string options;  // of the super block: the controllers of a v1 hierarchy
+};
+
+std::vector<Mount> control_group_mounts() {
+  std::vector<Mount> mounts;
+  std::istringstream lines(read_file("/proc/self/mountinfo").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string::npos) continue;
+    std::istringstream before(line.substr(0, dash));
+    std::istringstream after(line.substr(dash + 3));
+    std::string skip;
+    Mount mount;
+    before >> skip >> skip >> skip >> skip >> mount.path;
+    after >> mount.type >> skip >> mount.options;
+    if (mount.type == "cgroup" || mount.type == "cgroup2") mounts.push_back(mount);
+  }
+  return mounts;
+}
+
+bool lists(const std::string& text, std::string_view word, char separator) {
+  std::istringstream words(text);
+  for (std::string each; std::getline(words, each, separator);) {
+    while (!each.empty() && each.back() == '\n') each.pop_back();
+    if (each == word) return true;
+  }
+  return false;
+}
+
+std::string exec_group(const std::string& name, std::uint64_t exec) {
+  return name + "/e" + std::to_string(exec);
+}
+
+}  // namespace
+
+Cgroups Cgroups::find(bool usable) {
+  Cgroups groups;
+  if (!usable) return groups;
+  const std::vector<Mount> mounts = control_group_mounts();
+  const auto free = [&](Controller controller) { return groups.root_of(controller) == nullptr; };
+  for (const Mount& mount : mounts) {
+    if (mount.type != "cgroup") continue;
+    Root root{mount.path, false, {}};
+    for (const Controller controller : kControllers) {
+      if (free(controller) && lists(mount.options, name_of(controller), ','))
+        root.controllers.push_back(controller);
+    }
+    if (!root.controllers.empty()) groups.roots_.push_back(root);
+  }
+  for (const Mount& mount : mounts) {
+    if (mount.type != "cgroup2") continue;
+    Root root{mount.path, true, {}};
+    const std::string available = read_file(mount.path + "/cgroup.controllers").value_or("");
+    for (const Controller controller : kControllers) {
+      const std::string_view wanted = controller == Controller::cpuacct ? "cpu" : name_of(controller);
+      if (!free(controller) || !lists(available, wanted, ' ')) continue;
+      if (write_file(mount.path + "/cgroup.subtree_control", "+" + std::string(wanted)) == 0) {
+        root.controllers.push_back(controller);
+      }
+    }
+    groups.roots_.push_back(root);
+    break;
+  }
+  return groups;
+}
+
+const Cgroups::Root* Cgroups::root_of(Controller controller) const {
+  for (const Root& root : roots_) {
+    if (std::ranges::find(root.controllers, controller) != root.controllers.end()) return &root;
+  }
+  return nullptr;
+}
+
+const Cgroups::Root* Cgroups::unified() const {
+  const auto found = std::ranges::find_if(roots_, &Root::unified);
+  return found == roots_.end() ? nullptr : &*found;
+}
+
+bool Cgroups::has_kill_switch() const {
+  if (unified() == nullptr) return false;
+  // The root has no such file; whether the kernel knows it shows in the first folder. 5.14 and later have it.
+  const std::string probe = unified()->path + "/sandglass-probe-" + std::to_string(::getpid());
+  if (::mkdir(probe.c_str(), 0700) != 0) return false;
+  const bool has = ::access((probe + "/cgroup.kill").c_str(), W_OK) == 0;
+  ::rmdir(probe.c_str());
+  return has;
+}
+
+std::string Cgroups::file(Controller controller, const std::string& group, const char* v1,
+                          const char* v2) const {
+  const Root* root = root_of(controller);
+  if (root == nullptr) return "";
+  return root->path + "/" + group + "/" + (root->unified ? v2 : v1);
+}
+
+std::string Cgroups::read(Controller controller, const std::string& group, const char* v1,
+                          const char* v2) const {
+  const std::string path = file(controller, group, v1, v2);
+  return path.empty() ? "" : read_file(path).value_or("");
+}
+
+Status Cgroups::set(Controller controller, const std::string& group, const char* v1, const char* v2,
+                    const std::string& value) const {
+  const std::string path = file(controller, group, v1, v2);
+  if (path.empty()) return {};
+  const int error = write_file(path, value);
+  return error == 0 ? Status{} : group_failed(path, error);
+}
+
+Status Cgroups::set_memory(const std::string& group, std::uint64_t bytes) const {
+  const std::string value = std::to_string(bytes);
+  if (Status done = set(Controller::memory, group, "memory.limit_in_bytes", "memory.max", value); !done)
+    return done;
+  const Root* root = root_of(Controller::memory);
+  if (root == nullptr) return {};
+  // Swap would make the limit soft. Machines without swap accounting have neither file.
+  const std::string swap =
+      root->path + "/" + group + (root->unified ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes");
+  const int error = write_file(swap, root->unified ? "0" : value);
+  return error == 0 || error == ENOENT || error == EOPNOTSUPP ? Status{} : group_failed(swap, error);
+}
+
+Status Cgroups::make_folders(const std::string& group) const {
+  for (const Root& root : roots_) {
+    const std::string path = root.path + "/" + group;
+    if (::mkdir(path.c_str(), 0755) != 0) return group_failed(path, errno);
+  }
+  return {};
+}
+
+Status Cgroups::make(const std::string& name, const Limits& limits) const {
+  const auto build = [&]() -> Status {
+    if (Status done = make_folders(name); !done) return done;
+    for (const Root& root : roots_) {
+      if (!root.unified) continue;
+      for (const Controller controller : root.controllers) {
+        if (controller == Controller::cpuacct) continue;
+        const std::string path = root.path + "/" + name + "/cgroup.subtree_control";
+        if (const int error = write_file(path, "+" + std::string(name_of(controller))))
+          return group_failed(path, error);
+      }
+    }
+    if (Status done = set_memory(name, limits.memory.value); !done) return done;
+    if (Status done = set(Controller::pids, name, "pids.max", "pids.max", std::to_string(limits.pids.value));
+        !done) {
+      return done;
+    }
+    const std::uint64_t quota = limits.cpu.value * kPeriodUs / 1000;
+    const Root* cpu = root_of(Controller::cpu);
+    const std::string value =
+        std::to_string(quota) + (cpu != nullptr && cpu->unified ? " " + std::to_string(kPeriodUs) : "");
+    if (Status done = set(Controller::cpu, name, "cpu.cfs_quota_us", "cpu.max", value); !done) return done;
+    return make_folders(name + "/init");
+  };
+  Status done = build();
+  if (!done) remove(name);
+  return done;
+}
+
+Result<std::vector<UniqueFd>> Cgroups::init_groups(const std::string& name) const {
+  std::vector<UniqueFd> fds;
+  for (const Root& root : roots_) {
+    if (root.unified) continue;
+    const std::string path = root.path + "/" + name + "/init/cgroup.procs";
+    UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd) return std::unexpected(group_failed(path, errno).error());
+    fds.push_back(std::move(fd));
+  }
+  return fds;
+}
+
+UniqueFd Cgroups::init_leaf(const std::string& name) const {
+  const Root* root = unified();
+  if (root == nullptr) return {};
+  return UniqueFd(::open((root->path + "/" + name + "/init").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+Result<UniqueFd> Cgroups::memory_event(const std::string& group) const {
+  const Root* root = root_of(Controller::memory);
+  if (root == nullptr) return UniqueFd();
+  const std::string folder = root->path + "/" + group;
+  if (root->unified) {
+    // Becomes readable at every event of the group; the host reads the counters then.
+    UniqueFd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (!watch || ::inotify_add_watch(watch.get(), (folder + "/memory.events").c_str(), IN_MODIFY) < 0) {
+      return std::unexpected(group_failed(folder, errno).error());
+    }
+    return watch;
+  }
+  UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const UniqueFd source(::open((folder + "/memory.oom_control").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!event || !source) return std::unexpected(group_failed(folder, errno).error());
+  const std::string line = std::to_string(event.get()) + " " + std::to_string(source.get());
+  const int error = write_file(folder + "/cgroup.event_control", line);
+  if (error != 0) return std::unexpected(group_failed(folder + "/cgroup.event_control", error).error());
+  return event;
+}
+
+Result<UniqueFd> Cgroups::make_exec(const std::string& name, std::uint64_t exec,
+                                    const ExecLimits& limits) const {
+  if (roots_.empty()) return UniqueFd();
+  const std::string group = exec_group(name, exec);
+  const auto build = [&]() -> Result<UniqueFd> {
+    if (Status done = make_folders(group); !done) return std::unexpected(done.error());
+    if (limits.memory_bytes != 0) {
+      if (Status done = set_memory(group, limits.memory_bytes); !done) return std::unexpected(done.error());
+    }
+    if (limits.pids != 0) {
+      if (Status done = set(Controller::pids, group, "pids.max", "pids.max", std::to_string(limits.pids));
+          !done) {
+        return std::unexpected(done.error());
+      }
+    }
+    return memory_event(group);
+  };
+  Result<UniqueFd> event = build();
+  if (!event) remove_group(group);
+  return event;
+}
+
+Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid) const {
+  if (roots_.empty()) return {};
+  const std::string process = "/proc/" + std::to_string(pid);
+  const std::string where = read_file(process + "/cgroup").value_or("");
+  if (where.find("/" + name + "/init\n") == std::string::npos) {
+    return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " is not of sandbox group " + name);
+  }
+  for (const Root& root : roots_) {
+    const std::string path = root.path + "/" + exec_group(name, exec) + "/cgroup.procs";
+    const int error = write_file(path, std::to_string(pid));
+    if (error == ESRCH) return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " has ended");
+    if (error != 0) return group_failed(path, error);
+  }
+  // From outside, with the machine's privilege: this also sets the least value that the command can go back
+  // to.
+  const int error = write_file(process + "/oom_score_adj", "0");
+  return error == 0 ? Status{} : group_failed(process + "/oom_score_adj", error);
+}
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

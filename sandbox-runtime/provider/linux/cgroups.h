@@ -1,0 +1,83 @@
+// Control groups at two levels (V9): <root>/<name> is the sandbox with its ceiling, below it `init` and one
+// `e<number>` per exec. v1 hierarchies and the unified tree side by side: each controller is used where the
+// machine has it, the unified tree always for its kill switch. Thread rule: any thread, one call at a time
+// per sandbox.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/base/unique_fd.h"
+#include "sandbox-runtime/provider/launcher.h"
+#include "sandbox-runtime/provider/sandbox_spec.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+enum class Controller : std::uint8_t { memory, pids, cpu, cpuacct };
+
+class Cgroups {
+ public:
+  /// Looks at the mounts of this process. `usable` false: nothing is made and nothing is held (rootless).
+  static Cgroups find(bool usable);
+
+  bool has(Controller controller) const { return root_of(controller) != nullptr; }
+  /// A unified tree with cgroup.kill.
+  bool has_kill_switch() const;
+
+  /// Makes the sandbox's groups and sets its limits. On failure nothing is left.
+  engine::base::Status make(const std::string& name, const Limits& limits) const;
+  /// cgroup.procs of the v1 groups that the child must write itself into, and the v2 folder for
+  /// CLONE_INTO_CGROUP.
+  engine::base::Result<std::vector<engine::base::UniqueFd>> init_groups(const std::string& name) const;
+  engine::base::UniqueFd init_leaf(const std::string& name) const;
+
+  /// See Launcher::make_exec.
+  engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& name, std::uint64_t exec,
+                                                         const ExecLimits& limits) const;
+  engine::base::Status place(const std::string& name, std::uint64_t exec, pid_t pid) const;
+  engine::base::Status kill_exec(const std::string& name, std::uint64_t exec) const;
+  engine::base::Status remove_exec(const std::string& name, std::uint64_t exec) const;
+
+  Usage usage(const std::string& name) const;
+  Usage exec_usage(const std::string& name, std::uint64_t exec) const;
+
+  /// Lifts the quota, thaws, and kills everything in the sandbox; waits until it is empty (V12).
+  engine::base::Status end(const std::string& name) const;
+  /// Removes all groups of an ended sandbox, with retries; provider_failed names the group that stays.
+  engine::base::Status remove(const std::string& name) const;
+
+  /// Names of sandbox groups that begin with `prefix`, sorted, in any hierarchy.
+  std::vector<std::string> list(const std::string& prefix) const;
+  /// Folders that still exist for `name`.
+  std::vector<std::string> remains(const std::string& name) const;
+
+ private:
+  struct Root {
+    std::string path;
+    bool unified = false;
+    std::vector<Controller> controllers;
+  };
+
+  const Root* root_of(Controller controller) const;
+  const Root* unified() const;
+  std::string file(Controller controller, const std::string& group, const char* v1, const char* v2) const;
+  std::string read(Controller controller, const std::string& group, const char* v1, const char* v2) const;
+  engine::base::Status set(Controller controller, const std::string& group, const char* v1, const char* v2,
+                           const std::string& value) const;
+  engine::base::Status set_memory(const std::string& group, std::uint64_t bytes) const;
+  engine::base::Status make_folders(const std::string& group) const;
+  engine::base::Result<engine::base::UniqueFd> memory_event(const std::string& group) const;
+  engine::base::Status kill_group(const std::string& group) const;
+  engine::base::Status remove_group(const std::string& group) const;
+  bool is_empty(const std::string& group) const;
+  std::vector<std::string> subgroups(const Root& root, const std::string& group) const;
+  Usage usage_of(const std::string& group) const;
+
+  std::vector<Root> roots_;
+};
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

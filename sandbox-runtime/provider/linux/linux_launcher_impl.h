@@ -1,0 +1,85 @@
+// The class behind make_linux_launcher; for its two source files only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sandbox-runtime/provider/linux/cgroups.h"
+#include "sandbox-runtime/provider/linux/keeper_link.h"
+#include "sandbox-runtime/provider/linux/linux_launcher.h"
+#include "sandbox-runtime/provider/linux/loop_disk.h"
+#include "sandbox-runtime/provider/linux/plan.h"
+#include "sandbox-runtime/provider/linux/sandbox_record.h"
+#include "sandbox-runtime/provider/linux/uid_ranges.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+class LinuxLauncher final : public Launcher {
+ public:
+  LinuxLauncher(LauncherOptions options, bool rootless);
+  /// The parts that can fail: the programs, the keeper.
+  engine::base::Status open();
+  pid_t keeper_pid() const { return keeper_->keeper_pid(); }
+
+  const std::vector<LimitSupport>& support() override;
+  std::vector<Feature> features() override;
+  engine::base::Result<Launched> create(const SandboxSpec& spec) override;
+  engine::base::Result<std::vector<Launched>> adopt() override;
+  engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& id, std::uint64_t exec,
+                                                         const ExecLimits& limits) override;
+  engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) override;
+  engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) override;
+  engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) override;
+  engine::base::Status remove_exec(const std::string& id, std::uint64_t exec) override;
+  engine::base::Result<Usage> usage(const std::string& id) override;
+  engine::base::Status destroy(const std::string& id) override;
+  engine::base::Result<std::vector<InventoryEntry>> inventory() override;
+  engine::base::Result<std::vector<std::string>> sweep() override;
+
+ private:
+  /// A sandbox that this launcher has made or adopted.
+  struct Held {
+    SandboxRecord record;
+    pid_t pid = 0;
+    engine::base::UniqueFd pidfd;
+    engine::base::UniqueFd image;
+  };
+  /// What a create has taken so far; undone unless it succeeds.
+  struct Making;
+
+  std::string group_of(const std::string& id) const { return prefix_ + id; }
+  std::string record_path(const std::string& id) const {
+    return options_.folder + "/" + prefix_ + id + ".jail";
+  }
+  engine::base::Result<std::shared_ptr<Held>> find(const std::string& id);
+  engine::base::Status reserve_disk(const std::string& id, std::uint64_t bytes);
+  engine::base::Status build(const SandboxSpec& spec, Making& making, Launched& launched);
+  engine::base::Result<engine::base::UniqueFd> plan_for(const SandboxSpec& spec, const Making& making);
+  void undo(const std::string& id, Making& making);
+  void add_disk_usage(const Held& held, Usage& usage) const;
+  engine::base::Status wait_for_end(const std::string& id, const Held& held) const;
+
+  const LauncherOptions options_;
+  const bool rootless_;
+  const std::string prefix_;
+  const Cgroups groups_;
+  DiskImages disks_;
+  UidRanges uids_;
+  std::unique_ptr<KeeperLink> keeper_;
+  engine::base::UniqueFd init_;
+  std::vector<sock_filter> filter_;
+  std::once_flag looked_;
+  std::vector<LimitSupport> support_;
+  std::vector<BaseEntry> hidden_;
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Held>> held_;
+  std::set<std::string> busy_;  // ids whose create is under way
+  std::uint64_t promised_ = 0;  // disk bytes of creates under way
+};
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

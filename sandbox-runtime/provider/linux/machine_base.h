@@ -1,0 +1,21 @@
+// The base of a sandbox without an image (V6): the machine's /usr, read-only, a generated /etc, and
+// emptiness. What of the machine is visible inside is one table in machine_base.cc; nothing else is. Thread
+// rule: any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox-runtime/provider/linux/plan.h"
+#include "sandbox-runtime/provider/sandbox_spec.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+/// Folders and files below /usr that carry somebody's configuration and are covered. Walks /usr once: call it
+/// once per process and keep the answer.
+std::vector<BaseEntry> hidden_in_usr();
+
+/// Folders, files and links of the new root, parents first. Same for all sandboxes of a template.
+std::vector<BaseEntry> machine_base(const Template& tmpl);
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

@@ -1,0 +1,48 @@
+// Mounts of a jail, made by descriptors only: open_tree, fsopen, mount_setattr, move_mount (ADV-A19). Called
+// in the cloned child, which has a mount namespace of its own. Functions answer 0 or errno; new mounts are
+// descriptors of detached mounts that vanish when closed without being attached.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "engine/base/unique_fd.h"
+#include "sandbox-runtime/provider/linux/plan.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+/// No mount event passes between the host and this namespace.
+int make_mounts_private();
+
+struct MountOption {
+  const char* key;
+  std::string value;  // empty: a flag
+};
+/// A new file system of `type`; `attributes` are MOUNT_ATTR_*. Invalid with errno set on failure.
+engine::base::UniqueFd new_file_system(const char* type, std::initializer_list<MountOption> options,
+                                       std::uint64_t attributes);
+
+/// A clone of the mount at `path` below `folder_fd`, never following a link at its end. Invalid with errno
+/// set.
+engine::base::UniqueFd clone_mount(int folder_fd, const char* path, bool recursive);
+int set_attributes(int mount_fd, std::uint64_t attributes, bool recursive);
+/// Puts the detached mount on `path` below `root_fd`; no link is followed.
+int attach(int mount_fd, int root_fd, const char* path);
+
+/// The root: a small tmpfs with the plan's folders, files and links, attached in this namespace. `root` is
+/// its descriptor.
+int build_root(const PlanView& plan, engine::base::UniqueFd& root);
+/// /usr of the machine, read-only, with its configuration folders hidden (V6).
+int bind_usr(const PlanView& plan, int root);
+/// /dev: null, zero, full, random, urandom, tty; pts of its own; links to /proc/self/fd.
+int make_devices(const PlanView& plan, int root);
+/// /tmp and /dev/shm: sized, counted as memory (V11).
+int mount_temporary(const PlanView& plan, int root);
+/// /work and /home/sandbox from the disk, or from a sized tmpfs.
+int mount_work(const PlanView& plan, int root, int disk);
+/// Seals the root read-only, makes it this process's root and lets go of the host's.
+int leave_host_root(int root);
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

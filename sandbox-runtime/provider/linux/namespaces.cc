@@ -1,0 +1,71 @@
+#include "sandbox-runtime/provider/linux/namespaces.h"
+
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "sandbox-runtime/provider/launcher.h"
+#include "sandbox-runtime/provider/linux/files.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+using engine::base::UniqueFd;
+
+pid_t clone_child(bool rootless, int group_fd, UniqueFd& pidfd) {
+  int fd = -1;
+  clone_args args{};
+  args.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_PIDFD;
+  if (rootless) args.flags |= CLONE_NEWUSER;
+  args.pidfd = reinterpret_cast<std::uint64_t>(&fd);
+  args.exit_signal = SIGCHLD;
+  if (group_fd >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<std::uint64_t>(group_fd);
+  }
+  const long pid = ::syscall(__NR_clone3, &args, sizeof args);
+  if (pid > 0) pidfd.reset(fd);
+  return static_cast<pid_t>(pid);
+}
+
+int write_maps(pid_t child, bool rootless, std::uint32_t uid_base) {
+  const std::string folder = "/proc/" + std::to_string(child) + "/";
+  const std::string inside = std::to_string(rootless ? kCommandUid : 0);
+  const std::string count = rootless ? "1" : "65536";
+  if (rootless) {
+    if (const int error = write_file(folder + "setgroups", "deny")) return error;
+  }
+  const std::string uid = std::to_string(rootless ? ::geteuid() : uid_base);
+  const std::string gid = std::to_string(rootless ? ::getegid() : uid_base);
+  if (const int error = write_file(folder + "gid_map", inside + " " + gid + " " + count)) return error;
+  return write_file(folder + "uid_map", inside + " " + uid + " " + count);
+}
+
+int enter_groups(std::span<const int> procs_fds) {
+  for (const int fd : procs_fds) {
+    if (!write_all(fd, "0")) return errno;
+  }
+  return 0;
+}
+
+int leave_host_names(bool rootless) {
+  constexpr int kJoinSessionKeyring = 1;
+  if (::unshare(CLONE_NEWCGROUP) != 0) return errno;
+  ::syscall(__NR_keyctl, kJoinSessionKeyring, nullptr);  // a kernel without keyrings has nothing to inherit
+  if (::sethostname("sandbox", 7) != 0 || ::setdomainname("", 0) != 0) return errno;
+  if (rootless) return 0;
+  // Init is not a victim of the out-of-memory killer (V9). Where root lacks CAP_SYS_RESOURCE it stays an ordinary
+  // one, smaller than any command; `doctor` says so.
+  const int error = write_file("/proc/self/oom_score_adj", "-1000");
+  return error == EACCES ? 0 : error;
+}
+
+int enter_user_namespace() {
+  return ::unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
+}
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

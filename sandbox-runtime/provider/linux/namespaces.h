@@ -1,0 +1,29 @@
+// Namespaces and id maps of a jail. clone_child and write_maps run in the keeper, the rest in the child.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+
+#include "engine/base/unique_fd.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+/// fork into new mount, pid, ipc, uts and net namespaces, rootless also a user namespace, and into the v2
+/// group `group_fd` unless -1. 0 in the child, the process id in the parent, -1 with errno. `pidfd` is set in
+/// the parent.
+pid_t clone_child(bool rootless, int group_fd, engine::base::UniqueFd& pidfd);
+
+/// Root: inside 0..65535 → base… Rootless: inside 1000 → the keeper's own. The process must be in a user
+/// namespace without maps. 0 or errno.
+int write_maps(pid_t child, bool rootless, std::uint32_t uid_base);
+
+/// Writes itself into each v1 group whose cgroup.procs is given (V5), then takes a control group namespace
+/// and a session keyring of its own, sets the host name, and protects itself from the out-of-memory killer
+/// (root).
+int enter_groups(std::span<const int> procs_fds);
+int leave_host_names(bool rootless);
+int enter_user_namespace();
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

@@ -1,0 +1,158 @@
+#include "sandbox-runtime/provider/linux/seccomp_filter.h"
+
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include "sandbox-runtime/provider/linux/syscall_lists.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+namespace {
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kArch = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kArch = AUDIT_ARCH_AARCH64;
+#else
+#error "no system call filter for this machine"
+#endif
+constexpr std::uint32_t kX32Bit = 0x40000000;
+
+using Program = std::vector<sock_filter>;
+
+void add(Program& program, std::uint16_t code, std::uint32_t k, std::size_t if_true = 0,
+         std::size_t if_false = 0) {
+  program.push_back({code, static_cast<std::uint8_t>(if_true), static_cast<std::uint8_t>(if_false), k});
+}
+
+void load(Program& program, std::size_t offset) {
+  add(program, BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
+}
+
+/// Only the low 32 bits: the kernel ignores the rest of int arguments, and so must the comparison (ADV-B14).
+void load_arg(Program& program, int index) {
+  load(program, offsetof(seccomp_data, args) + static_cast<std::size_t>(index) * 8);
+}
+
+void answer(Program& program, std::uint32_t action) {
+  add(program, BPF_RET | BPF_K, action);
+}
+void refuse(Program& program, int error) {
+  answer(program, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
+}
+void allow(Program& program) {
+  answer(program, SECCOMP_RET_ALLOW);
+}
+
+/// The block runs if the loaded value equals k, else it is skipped; a block must end in an answer on every
+/// path.
+void when(Program& program, std::uint32_t k, const Program& block) {
+  add(program, BPF_JMP | BPF_JEQ | BPF_K, k, 0, block.size());
+  program.insert(program.end(), block.begin(), block.end());
+}
+
+Program one_of(int index, std::uint32_t mask, std::initializer_list<std::uint32_t> values, int error) {
+  Program block;
+  load_arg(block, index);
+  if (mask != ~0u) add(block, BPF_ALU | BPF_AND | BPF_K, mask);
+  std::size_t left = values.size();
+  for (const std::uint32_t value : values) add(block, BPF_JMP | BPF_JEQ | BPF_K, value, left--, 0);
+  refuse(block, error);
+  allow(block);
+  return block;
+}
+
+/// Stream over AF_UNIX; TCP and UDP over the internet families; nothing else (S2, ADV-A30, ADV-B23).
+Program socket_rule() {
+  Program internet;
+  load_arg(internet, 1);
+  add(internet, BPF_ALU | BPF_AND | BPF_K, 0xff);
+  add(internet, BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0);
+  add(internet, BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 1, 0);
+  refuse(internet, EAFNOSUPPORT);
+  const Program protocols = one_of(2, ~0u, {0, 6, 17}, EAFNOSUPPORT);
+  internet.insert(internet.end(), protocols.begin(), protocols.end());
+
+  Program block;
+  load_arg(block, 0);
+  when(block, AF_INET, internet);
+  when(block, AF_INET6, internet);
+  when(block, AF_UNIX, one_of(1, 0xff, {SOCK_STREAM}, EAFNOSUPPORT));
+  refuse(block, EAFNOSUPPORT);
+  return block;
+}
+
+Program ioctl_rule() {
+  Program no;
+  refuse(no, EPERM);
+  Program block;
+  load_arg(block, 1);
+  when(block, TIOCSTI, no);
+  when(block, 0x541C /* TIOCLINUX */, no);
+  when(block, 0x5453 /* TIOCL_… console selection */, no);
+  allow(block);
+  return block;
+}
+
+Program clone_rule() {
+  constexpr std::uint32_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                        CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+  return one_of(0, kNamespaces, {0}, EPERM);
+}
+
+Program personality_rule() {
+  return one_of(0, ~0u, {0, 8, 0x20000, 0x20008, 0x40000, 0xffffffff}, EPERM);
+}
+
+}  // namespace
+
+std::vector<sock_filter> build_filter() {
+  Program program;
+  load(program, offsetof(seccomp_data, arch));
+  add(program, BPF_JMP | BPF_JEQ | BPF_K, kArch, 1, 0);
+  answer(program, SECCOMP_RET_KILL_PROCESS);
+  load(program, offsetof(seccomp_data, nr));
+  add(program, BPF_JMP | BPF_JGE | BPF_K, kX32Bit, 0, 1);
+  answer(program, SECCOMP_RET_KILL_PROCESS);
+
+  when(program, __NR_socket, socket_rule());
+  when(program, __NR_socketpair, one_of(0, ~0u, {AF_UNIX}, EAFNOSUPPORT));
+  when(program, __NR_ioctl, ioctl_rule());
+  when(program, __NR_clone, clone_rule());
+  when(program, __NR_personality, personality_rule());
+
+  Program not_permitted;
+  refuse(not_permitted, EPERM);
+  for (const int number : refused_calls()) when(program, static_cast<std::uint32_t>(number), not_permitted);
+
+  std::vector<int> allowed(allowed_calls().begin(), allowed_calls().end());
+  std::ranges::sort(allowed);
+  for (std::size_t i = 0; i < allowed.size();) {
+    std::size_t last = i;
+    while (last + 1 < allowed.size() && allowed[last + 1] <= allowed[last] + 1) ++last;
+    // first ≤ nr ≤ last → allow
+    add(program, BPF_JMP | BPF_JGE | BPF_K, static_cast<std::uint32_t>(allowed[i]), 0, 2);
+    add(program, BPF_JMP | BPF_JGT | BPF_K, static_cast<std::uint32_t>(allowed[last]), 1, 0);
+    allow(program);
+    i = last + 1;
+  }
+  refuse(program, ENOSYS);
+  return program;
+}
+
+int load_filter(std::span<const sock_filter> filter) {
+  const sock_fprog program{static_cast<unsigned short>(filter.size()),
+                           const_cast<sock_filter*>(filter.data())};
+  return ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : errno;
+}
+
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail

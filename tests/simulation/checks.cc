@@ -1,0 +1,111 @@
+#include "tests/simulation/checks.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "engine/codec/record.h"
+#include "engine/fold/project.h"
+#include "engine/view/keys.h"
+
+namespace sandglass::tests::simulation {
+namespace {
+
+namespace core = engine::core;
+namespace codec = engine::codec;
+namespace fold = engine::fold;
+namespace view = engine::view;
+
+/// Records of a partition in order, with their links.
+std::vector<core::OrderedRecord> read_partition(const view::MemoryDisk& disk, core::PartitionId partition,
+                                                std::vector<std::string>& violations) {
+  std::vector<core::OrderedRecord> all;
+  const view::KeyRange range = view::order_range(partition);
+  for (auto row = disk.rows().lower_bound(range.first); row != disk.rows().end() && row->first < range.last;
+       ++row) {
+    const auto link = codec::decode_order(view::parse_order_key(row->first)->sequence, row->second);
+    const auto bytes = link ? disk.get(view::record_key(link->stream, link->stream_seq)) : std::nullopt;
+    auto record = bytes ? codec::decode_record(link->stream, link->stream_seq, *bytes)
+                        : engine::base::fail(engine::base::Code::record_damaged, "no record");
+    if (!record) {
+      violations.push_back("order row without a readable record: " + record.error().message);
+      continue;
+    }
+    all.push_back({*link, std::move(*record)});
+  }
+  return all;
+}
+
+bool is_derived(const std::string& key) {
+  if (const auto stream = view::parse_stream_key(key)) return stream->kind != view::StreamRow::record;
+  return view::parse_index_key(key).has_value();
+}
+
+}  // namespace
+
+void check_chains(const view::MemoryDisk& disk, std::uint16_t partitions, std::string_view journal_id,
+                  std::vector<std::string>& violations) {
+  for (core::PartitionId partition = 0; partition < partitions; ++partition) {
+    engine::base::Hash256 chain = codec::genesis_chain(journal_id, partition);
+    core::Sequence expected = 0;
+    for (const auto& [link, record] : read_partition(disk, partition, violations)) {
+      const std::string where =
+          "partition " + std::to_string(partition) + " sequence " + std::to_string(link.sequence);
+      if (link.sequence != ++expected) violations.push_back(where + ": gap in the order");
+      chain = codec::chain_hash(chain, partition, link.sequence, link.epoch, link.leaf);
+      if (link.chain != chain) violations.push_back(where + ": chain broken");
+      if (codec::leaf_hash(record) != link.leaf)
+        violations.push_back(where + ": leaf does not match the record");
+    }
+  }
+}
+
+void check_view(const view::MemoryDisk& disk, const fold::Registry& kinds, std::uint16_t partitions,
+                std::vector<std::string>& violations) {
+  std::map<std::string, std::string> rebuilt;
+  for (core::PartitionId partition = 0; partition < partitions; ++partition) {
+    std::map<core::StreamId, std::unique_ptr<fold::StreamFold>> folds;
+    for (const auto& [link, record] : read_partition(disk, partition, violations)) {
+      const fold::AnyKind& kind = *kinds.find(link.stream.kind);
+      auto& fold = folds[link.stream];
+      if (fold == nullptr) fold = std::make_unique<fold::StreamFold>(kind, link.stream);
+      const auto turn = fold::read_turn(kind, record);
+      if (!turn) {
+        violations.push_back("unreadable: " + turn.error().message);
+        continue;
+      }
+      const auto before = kind.projects(*turn->events) ? fold->state() : nullptr;
+      if (const auto applied = fold->apply(*turn); !applied) {
+        violations.push_back(applied.error().message);
+        continue;
+      }
+      fold::ViewChanges changes;
+      fold::project_record(*fold, before.get(), turn->header, partitions, changes);
+      for (auto& change : changes) {
+        if (change.value) {
+          rebuilt[change.key] = *change.value;
+        } else {
+          rebuilt.erase(change.key);
+        }
+      }
+    }
+  }
+  std::map<std::string, std::string> live;
+  for (const auto& [key, value] : disk.rows()) {
+    if (is_derived(key)) live[key] = value;
+  }
+  if (live == rebuilt) return;
+  for (const auto& [key, value] : live) {
+    const auto found = rebuilt.find(key);
+    if (found == rebuilt.end())
+      violations.push_back("the view has a row too many: " + engine::base::to_hex(key));
+    if (found != rebuilt.end() && found->second != value) {
+      violations.push_back("a row of the view differs: " + engine::base::to_hex(key));
+    }
+  }
+  for (const auto& [key, value] : rebuilt) {
+    if (!live.contains(key)) violations.push_back("the view lacks a row: " + engine::base::to_hex(key));
+  }
+}
+
+}  // namespace sandglass::tests::simulation

@@ -1,0 +1,135 @@
+// Ports of a simulated engine process, honest or with a planted bug.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/core/ports/activator.h"
+#include "engine/journal/journal.h"
+#include "engine/view/view.h"
+#include "tests/support/seeded_random.h"
+
+namespace sandglass::tests::simulation {
+
+namespace journal = engine::journal;
+namespace view = engine::view;
+namespace core = engine::core;
+namespace base = engine::base;
+
+class SimClock final : public base::Clock {
+ public:
+  base::WallMs wall_ms() const override { return 1'000'000 + ns / 1'000'000; }
+  base::MonotonicNs monotonic_ns() const override { return ns; }
+  base::MonotonicNs ns = 0;
+};
+
+/// Plant: tells that a batch is durable as soon as it is submitted.
+class LyingJournal final : public journal::Journal {
+ public:
+  explicit LyingJournal(journal::Journal& inner) : inner_(inner) {}
+  base::Result<journal::Ownership> own(core::PartitionId partition) override { return inner_.own(partition); }
+  journal::Ticket submit(journal::Batch batch) override {
+    const core::PartitionId partition = batch.partition;
+    const journal::Ticket ticket = inner_.submit(std::move(batch));
+    told_.push_back({ticket, partition, journal::Completion::durable, {}});
+    return ticket;
+  }
+  void poll(std::vector<journal::Completed>& completed) override {
+    std::vector<journal::Completed> truth;
+    inner_.poll(truth);
+    for (auto& one : std::exchange(told_, {})) completed.push_back(std::move(one));
+  }
+  journal::JournalCounters counters() const override { return inner_.counters(); }
+
+ private:
+  journal::Journal& inner_;
+  std::vector<journal::Completed> told_;
+};
+
+/// Plant: shows every batch to `peek` before it is durable.
+class PeekingJournal final : public journal::Journal {
+ public:
+  PeekingJournal(journal::Journal& inner, std::function<void(const journal::Batch&)> peek)
+      : inner_(inner), peek_(std::move(peek)) {}
+  base::Result<journal::Ownership> own(core::PartitionId partition) override { return inner_.own(partition); }
+  journal::Ticket submit(journal::Batch batch) override {
+    peek_(batch);
+    return inner_.submit(std::move(batch));
+  }
+  void poll(std::vector<journal::Completed>& completed) override { inner_.poll(completed); }
+  journal::JournalCounters counters() const override { return inner_.counters(); }
+
+ private:
+  journal::Journal& inner_;
+  std::function<void(const journal::Batch&)> peek_;
+};
+
+/// Plant: rows that `drops` chooses are missing in the answers of scans.
+class ForgetfulView final : public view::View {
+ public:
+  ForgetfulView(view::View& inner, std::function<bool(const view::Row&)> drops)
+      : inner_(inner), drops_(std::move(drops)) {}
+  view::ReadTicket submit(view::ScanRequest request) override { return inner_.submit(std::move(request)); }
+  void poll(std::vector<view::ReadAnswer>& answers) override {
+    inner_.poll(answers);
+    for (auto& answer : answers) {
+      if (answer.result) std::erase_if(answer.result->rows, drops_);
+    }
+  }
+  base::Result<view::ScanResult> scan_now(const view::ScanRequest& request) const override {
+    return inner_.scan_now(request);
+  }
+
+ private:
+  view::View& inner_;
+  std::function<bool(const view::Row&)> drops_;
+};
+
+/// Workflow code that is a function of history; answers inside poll(), or with disorder some polls later.
+class SimActivator final : public core::Activator {
+ public:
+  using Code = std::function<core::CommandPtr(const core::ActivationRequest&)>;
+
+  SimActivator(Code code, support::SeededRandom& random, bool disorder)
+      : code_(std::move(code)), random_(random), disorder_(disorder) {}
+
+  bool is_live_at(const core::StreamId& stream, std::uint64_t head) const override {
+    const auto found = live_.find(stream);
+    return found != live_.end() && found->second == head;
+  }
+  std::uint64_t restart_point(const core::StreamState&) const override { return 1; }
+  void submit(core::ActivationRequest request) override {
+    const std::uint64_t delay = disorder_ && random_.next() % 4 == 0 ? random_.next() % 30 : 0;
+    waiting_.push_back({std::move(request), delay});
+  }
+  void poll(std::vector<core::ActivationAnswer>& answers) override {
+    for (auto& [request, delay] : std::exchange(waiting_, {})) {
+      if (delay > 0) {
+        waiting_.push_back({std::move(request), delay - 1});
+        continue;
+      }
+      core::ActivationAnswer answer{request.stream, request.head, code_(request)};
+      live_[request.stream] = request.head;
+      request.state = nullptr;
+      answers.push_back(std::move(answer));
+    }
+  }
+  void evict(const core::StreamId& stream) override { live_.erase(stream); }
+  void evict_all() override {
+    live_.clear();
+    waiting_.clear();
+  }
+  bool busy() const { return !waiting_.empty(); }
+
+ private:
+  Code code_;
+  support::SeededRandom& random_;
+  bool disorder_;
+  std::map<core::StreamId, std::uint64_t> live_;
+  std::vector<std::pair<core::ActivationRequest, std::uint64_t>> waiting_;
+};
+
+}  // namespace sandglass::tests::simulation

@@ -1,0 +1,45 @@
+// The whole engine core in one thread under one seed (J31, J32): virtual time, a disk that loses what was not
+// synced, journals whose outcome may be unknown, activities that answer late or twice, callers that repeat
+// what they got no answer to, and crashes at any moment. Everything that happens follows from SimOptions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sandglass::tests::simulation {
+
+/// Bugs that a simulation must find.
+enum class Plant : std::uint8_t {
+  none,
+  reply_before_sync,     // the journal says "durable" before it is
+  effect_before_intent,  // work starts before the record that asks for it is durable
+  timer_lost,            // a due timer is dropped from the index scan
+};
+
+struct SimOptions {
+  std::uint64_t seed = 1;
+  bool crashes = true;
+  bool disorder = true;       // late and double answers, late activations
+  bool evict_always = false;  // J32
+  Plant plant = Plant::none;
+};
+
+struct SimResult {
+  std::vector<std::string> violations;  // empty: all is well
+  /// Stream → its events in order, as "type:text"; and what it received by source. For comparing runs.
+  std::map<std::string, std::vector<std::string>> histories;
+  std::uint64_t polls = 0;
+  std::uint64_t crashes = 0;
+  std::uint64_t records = 0;
+  std::uint64_t rebuilds = 0;
+  std::uint64_t late = 0;
+};
+
+SimResult simulate(const SimOptions& options);
+
+/// The command that repeats this run.
+std::string reproduce(const SimOptions& options);
+
+}  // namespace sandglass::tests::simulation

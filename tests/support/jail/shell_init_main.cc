@@ -1,0 +1,97 @@
+// A tiny init for the tests of the launcher: runs shell commands as sandglass-init runs an exec (barrier, uid
+// 1000), without frames. On fd 3: "<number>\n<command>\0" in; after the barrier "g" in; "<status>
+// <size>\n<output>" out.
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+constexpr int kControl = 3;
+constexpr int kBarrier = 4;
+
+bool read_byte(char& c) {
+  return ::read(kControl, &c, 1) == 1;
+}
+
+bool read_until(char end, std::string& out) {
+  out.clear();
+  for (char c = 0; read_byte(c);) {
+    if (c == end) return true;
+    out += c;
+  }
+  return false;
+}
+
+void write_all(const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t size = ::write(kControl, text.data() + done, text.size() - done);
+    if (size <= 0) ::_exit(9);
+    done += static_cast<std::size_t>(size);
+  }
+}
+
+[[noreturn]] void run_command(const std::string& number, const std::string& command, int gate, int output) {
+  if (::send(kBarrier, number.data(), number.size(), 0) < 0) ::_exit(8);
+  char go = 0;
+  if (::read(gate, &go, 1) != 1) ::_exit(8);
+  ::dup2(output, 1);
+  ::dup2(output, 2);
+  ::setsid();
+  if (::getuid() == 0) {
+    for (int capability = 0; capability < 64; ++capability) ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(1000, 1000, 1000) != 0 ||
+        ::setresuid(1000, 1000, 1000) != 0) {
+      ::_exit(7);
+    }
+  }
+  ::setenv("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", 1);
+  ::setenv("HOME", "/home/sandbox", 1);
+  ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+  ::_exit(127);
+}
+
+}  // namespace
+
+int main() {
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  ::fcntl(kControl, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kBarrier, F_SETFD, FD_CLOEXEC);
+  std::string number;
+  std::string command;
+  while (read_until('\n', number) && read_until('\0', command)) {
+    int gate[2];
+    int output[2];
+    if (::pipe2(gate, O_CLOEXEC) != 0 || ::pipe2(output, O_CLOEXEC) != 0) return 5;
+    const pid_t pid = ::fork();
+    if (pid < 0) return 6;
+    if (pid == 0) run_command(number, command, gate[0], output[1]);
+    ::close(gate[0]);
+    ::close(output[1]);
+    char go = 0;
+    if (!read_byte(go) || ::write(gate[1], &go, 1) != 1) return 4;
+    ::close(gate[1]);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t size = 0; (size = ::read(output[0], buffer, sizeof buffer)) > 0;) {
+      text.append(buffer, static_cast<std::size_t>(size));
+      if (text.size() > (1u << 20)) text.erase(0, text.size() - (1u << 20));
+    }
+    ::close(output[0]);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    write_all(std::to_string(status) + " " + std::to_string(text.size()) + "\n" + text);
+  }
+  return 0;
+}
