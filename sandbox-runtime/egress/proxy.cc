@@ -35,6 +35,7 @@ struct Sandbox {
   asio::steady_timer pause;
   std::shared_ptr<Lease> lease;
   std::uint64_t highest_token = 0;
+  bool accepting = false;  // from the first lease on; what came to a kept listener before waits for it (N8)
   std::set<std::shared_ptr<Session>> sessions;
 };
 
@@ -109,7 +110,6 @@ Status Proxy::add_listener(const std::string& name, UniqueFd listener) {
   listener.release();
   sandbox->listener.non_blocking(true, error);
   impl_->sandboxes[name] = sandbox;
-  impl_->wait(sandbox);
   return {};
 }
 
@@ -135,6 +135,7 @@ Status Proxy::begin_lease(Lease lease) {
   impl_->drop_lease(**sandbox);
   (*sandbox)->highest_token = lease.token;
   (*sandbox)->lease = std::make_shared<Lease>(std::move(lease));
+  if (!std::exchange((*sandbox)->accepting, true)) impl_->wait(*sandbox);
   return {};
 }
 

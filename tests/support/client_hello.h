@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace sandglass::tests {
+namespace sandglass::tests::support {
 
 struct HelloOptions {
   bool encrypted = false;  // with an encrypted_client_hello extension
@@ -41,4 +41,4 @@ inline std::string split_records(const std::string& record, std::size_t size) {
   return out;
 }
 
-}  // namespace sandglass::tests
+}  // namespace sandglass::tests::support

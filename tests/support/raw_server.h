@@ -21,7 +21,7 @@
 
 #include "engine/base/unique_fd.h"
 
-namespace sandglass::tests {
+namespace sandglass::tests::support {
 
 /// A connected socket with a time limit on every read, so that a test that waits in vain fails instead of
 /// hanging.
@@ -168,4 +168,4 @@ class RawServer {
   std::thread thread_;
 };
 
-}  // namespace sandglass::tests
+}  // namespace sandglass::tests::support

@@ -20,7 +20,7 @@
 #include "engine/base/unique_fd.h"
 #include "engine/net/address.h"
 
-namespace sandglass::tests {
+namespace sandglass::tests::support {
 
 class TestDns {
  public:
@@ -206,4 +206,4 @@ class TestDns {
   std::thread thread_;
 };
 
-}  // namespace sandglass::tests
+}  // namespace sandglass::tests::support

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-namespace sandglass::tests {
+namespace sandglass::tests::support {
 
 /// A self-signed certificate: its own authority.
 class TlsIdentity {
@@ -86,4 +86,4 @@ inline std::string serve_one_over_tls(const TlsIdentity& identity, int fd, const
   return got;
 }
 
-}  // namespace sandglass::tests
+}  // namespace sandglass::tests::support

@@ -25,8 +25,8 @@ using engine::base::UniqueFd;
 using engine::core::EffectIntent;
 using engine::core::EffectResult;
 using engine::core::Outcome;
-using tests::Peer;
-using tests::RawServer;
+using tests::support::Peer;
+using tests::support::RawServer;
 
 const std::string name = "receiver.example.com";
 
@@ -117,7 +117,7 @@ class EffectsTest : public testing::Test {
   std::atomic<int> requests = 0;  // whose head came whole
   std::atomic<int> effects = 0;
   engine::base::SystemClock clock;
-  tests::TestDns dns;
+  tests::support::TestDns dns;
   RawServer server{[this](Peer& peer) {
     std::function<void(Peer&, const std::string&)> with;
     {
@@ -131,7 +131,7 @@ class EffectsTest : public testing::Test {
   std::atomic<bool> raw = false;
   std::uint16_t closed_port = [] {
     std::uint16_t port = 0;
-    const UniqueFd gone = tests::listen_on_loopback(port);
+    const UniqueFd gone = tests::support::listen_on_loopback(port);
     return port;
   }();
   std::string ca_file;
@@ -375,13 +375,14 @@ TEST_F(EffectsTest, TheExecutorsEndMakesOpenIntentsUnknownAndTheWaitsStartAnew) 
 }
 
 TEST_F(EffectsTest, TlsIsVerifiedAgainstTheNameBeforeAnythingIsSent) {
-  const tests::TlsIdentity right(name);
-  const tests::TlsIdentity wrong_name("other.example.com");
-  const tests::TlsIdentity* shown = &right;
+  const tests::support::TlsIdentity right(name);
+  const tests::support::TlsIdentity wrong_name("other.example.com");
+  const tests::support::TlsIdentity* shown = &right;
   raw = true;
   std::string got;
   serve([&](Peer& peer, const std::string&) {
-    got = tests::serve_one_over_tls(*shown, peer.fd(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    got = tests::support::serve_one_over_tls(*shown, peer.fd(),
+                                             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   });
   auto get = intent(url("/x", "https"), "");
   get.method = "GET";

@@ -14,7 +14,7 @@ namespace sandglass::engine::net {
 namespace {
 
 using base::Code;
-using tests::TestDns;
+using tests::support::TestDns;
 
 /// A listener that is never accepted from: a connection made to it can be seen by polling.
 class Listener {

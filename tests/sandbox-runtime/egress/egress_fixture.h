@@ -23,9 +23,9 @@ namespace sandglass::sandbox_runtime::egress {
 namespace pb = ::sandglass::frame::v1;
 using engine::base::Code;
 using engine::base::UniqueFd;
-using tests::connect_to;
-using tests::Peer;
-using tests::RawServer;
+using tests::support::connect_to;
+using tests::support::Peer;
+using tests::support::RawServer;
 using namespace std::string_literals;
 
 inline const std::string name = "allowed.example.com";
@@ -133,7 +133,7 @@ class EgressTest : public testing::Test {
   }
 
   pb::EgressReply add_listener() {
-    const UniqueFd listener = tests::listen_on_loopback(proxy_port);
+    const UniqueFd listener = tests::support::listen_on_loopback(proxy_port);
     pb::EgressRequest request;
     request.mutable_add_listener()->set_sandbox("s1");
     return host->call(request, {listener.get()});
@@ -208,7 +208,7 @@ class EgressTest : public testing::Test {
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Origin: yes\r\n\r\nok");
   };
   bool raw_tunnel = true;
-  tests::TestDns dns;
+  tests::support::TestDns dns;
   RawServer origin{[this](Peer& peer) {
     const std::string head = peer.read_until("\r\n\r\n");
     saw(head);

@@ -248,7 +248,7 @@ TEST_F(EgressTest, ATunnelMustBeTlsForTheNameItWasAllowedFor) {
   // SPEC N2, FR-165, ADV-C21
   raw_tunnel = false;
   ASSERT_EQ(begin_lease(2).code(), 0u);
-  const std::string good = tests::client_hello(name);
+  const std::string good = tests::support::client_hello(name);
   {
     Peer client = tunnel();
     client.send(good + "\r\n\r\n");
@@ -257,7 +257,8 @@ TEST_F(EgressTest, ATunnelMustBeTlsForTheNameItWasAllowedFor) {
   }
   {
     Peer client = tunnel();
-    const std::string split = tests::split_records(tests::client_hello("ALLOWED.example.com"), 9);
+    const std::string split =
+        tests::support::split_records(tests::support::client_hello("ALLOWED.example.com"), 9);
     for (const char byte : split) client.send(std::string(1, byte));
     client.send("\r\n\r\n");
     EXPECT_FALSE(client.read_until("ok").empty());
@@ -267,8 +268,9 @@ TEST_F(EgressTest, ATunnelMustBeTlsForTheNameItWasAllowedFor) {
   (void)host->next_verdict();
   const std::size_t before = seen().size();
   for (const std::string& bytes :
-       {tests::client_hello("evil.example.com"), tests::client_hello(""), "GET / HTTP/1.1\r\n\r\n"s,
-        tests::client_hello(name, {.encrypted = true}), "SSH-2.0-OpenSSH\r\n\r\n"s,
+       {tests::support::client_hello("evil.example.com"), tests::support::client_hello(""),
+        "GET / HTTP/1.1\r\n\r\n"s, tests::support::client_hello(name, {.encrypted = true}),
+        "SSH-2.0-OpenSSH\r\n\r\n"s,
         std::string("\x16\x03\x01\x40\x00", 5) + '\x01' + std::string("\xff\xff\xff", 3) +
             std::string(16380, 'x')}) {
     Peer client = tunnel();
@@ -380,7 +382,7 @@ TEST_F(EgressTest, AnIdleTunnelEnds) {
 }
 
 TEST_F(EgressTest, AFailedConnectionIsNoPolicyRefusal) {
-  dns.on(name, [](std::uint16_t, int) { return tests::TestDns::Answer{.records = {}, .rcode = 3}; });
+  dns.on(name, [](std::uint16_t, int) { return tests::support::TestDns::Answer{.records = {}, .rcode = 3}; });
   const std::string back = exchange(connect_head(authority()));
   EXPECT_TRUE(back.starts_with("HTTP/1.1 502 ")) << back;
   EXPECT_NE(back.find("X-Sandglass-Error: resolve_failed"), std::string::npos) << back;

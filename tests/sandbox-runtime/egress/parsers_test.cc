@@ -155,7 +155,7 @@ TEST(ChunkScanner, MalformedBodiesAreRefused) {
 }
 
 TEST(ClientHelloReader, FindsTheServerNameAlsoInSeveralRecordsAndPieces) {
-  const std::string hello = tests::client_hello("a.example.com");
+  const std::string hello = tests::support::client_hello("a.example.com");
   const auto whole = read_client_hello(hello);
   EXPECT_EQ(whole.state, ClientHello::State::complete);
   EXPECT_EQ(whole.server_name, "a.example.com");
@@ -163,10 +163,11 @@ TEST(ClientHelloReader, FindsTheServerNameAlsoInSeveralRecordsAndPieces) {
   for (std::size_t cut = 0; cut < hello.size(); ++cut) {
     EXPECT_EQ(read_client_hello(hello.substr(0, cut)).state, ClientHello::State::incomplete) << cut;
   }
-  EXPECT_EQ(read_client_hello(tests::split_records(hello, 7)).server_name, "a.example.com");
-  EXPECT_TRUE(read_client_hello(tests::client_hello("a.example.com", {.encrypted = true})).encrypted);
-  EXPECT_EQ(read_client_hello(tests::client_hello("")).server_name, "");
-  EXPECT_EQ(read_client_hello(tests::client_hello("a.example.com", {.twice = true})).state,
+  EXPECT_EQ(read_client_hello(tests::support::split_records(hello, 7)).server_name, "a.example.com");
+  EXPECT_TRUE(
+      read_client_hello(tests::support::client_hello("a.example.com", {.encrypted = true})).encrypted);
+  EXPECT_EQ(read_client_hello(tests::support::client_hello("")).server_name, "");
+  EXPECT_EQ(read_client_hello(tests::support::client_hello("a.example.com", {.twice = true})).state,
             ClientHello::State::not_tls);
   for (const char* text : {"GET / HTTP/1.1\r\n", "SSH-2.0-x\r\n", "\x16\x02", "\x17\x03\x01"}) {
     EXPECT_EQ(read_client_hello(text).state, ClientHello::State::not_tls) << text;
@@ -177,7 +178,8 @@ TEST(Parsers, RandomBytesNeverCrashThem) {
   std::mt19937 random(7);
   const std::string seeds[] = {"GET http://a.example/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
                                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-                               tests::client_hello("a.example.com"), "5;x\r\nhello\r\n0\r\nA: b\r\n\r\n"};
+                               tests::support::client_hello("a.example.com"),
+                               "5;x\r\nhello\r\n0\r\nA: b\r\n\r\n"};
   for (int round = 0; round < 60'000; ++round) {
     std::string text = seeds[round % 4];
     for (int change = 0; change < 3; ++change) {
