@@ -158,19 +158,34 @@ class EngineMethods final : public Methods {
                     Answer<v1::CommandReply> answer) override {
     submit(identity::identity_stream(),
            core::make_command<identity::Command>(identity::RevokeToken{request.name(), caller.token_name}),
-           request.request_id(), digest_of("revoke_token", request), std::move(answer));
+           request.request_id(), digest_of("revoke_token", request), once_known(std::move(answer)));
   }
   void list_tokens(const Caller& caller, const v1::ListTokensRequest&,
                    Answer<v1::ListTokensReply> answer) override;
   void status(const Caller&, const v1::StatusRequest&, Answer<v1::StatusReply> answer) override {
-    v1::StatusReply reply;
-    for (const auto& [name, version] : backend_.workflows) reply.add_workflows(name);
-    reply.set_partitions(backend_.partitions);
-    if (backend_.fill_status) backend_.fill_status(reply);
-    answer(std::move(reply));
+    backend_.pool.run([this, answer = std::move(answer)]() mutable {
+      v1::StatusReply reply;
+      for (const auto& [name, version] : backend_.workflows) reply.add_workflows(name);
+      reply.set_partitions(backend_.partitions);
+      if (backend_.fill_status) backend_.fill_status(reply);
+      answer(std::move(reply));
+    });
   }
 
  private:
+  /// Answers when the gate knows of the change, so that a token that was made can be used and a revoked one
+  /// cannot.
+  Answer<v1::CommandReply> once_known(Answer<v1::CommandReply> answer) {
+    return [this, answer = std::move(answer)](base::Result<v1::CommandReply> reply) mutable {
+      if (!reply || !backend_.identities_changed) return answer(std::move(reply));
+      backend_.identities_changed(
+          [answer = std::move(answer), reply = std::move(reply)](base::Status status) mutable {
+            if (!status) return answer(std::unexpected(status.error()));
+            answer(std::move(reply));
+          });
+    };
+  }
+
   core::DigestKey key_of(std::string_view history_root) const { return {backend_.tenant_key, history_root}; }
 
   void submit(const core::StreamId& target, core::CommandPtr command, const std::string& request_id,
@@ -375,7 +390,7 @@ void EngineMethods::create_token(const Caller& caller, const v1::CreateTokenRequ
   }
   submit(identity::identity_stream(),
          core::make_command<identity::Command>(identity::CreateToken{std::move(token), caller.token_name}),
-         request.request_id(), digest_of("create_token", request), std::move(answer));
+         request.request_id(), digest_of("create_token", request), once_known(std::move(answer)));
 }
 
 void EngineMethods::list_tokens(const Caller& caller, const v1::ListTokensRequest&,

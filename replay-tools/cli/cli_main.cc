@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "engine/journal/rows/rows.h"
-#include "engine/server/kinds.h"
+#include "engine/server/compose/kinds.h"
 #include "engine/view/rocksdb/database.h"
 #include "engine/view/rocksdb/view.h"
 #include "replay-tools/cli/options.h"
@@ -34,7 +34,7 @@ engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_jou
 
 std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
   auto known = std::make_shared<replay_tools::replay::Kinds>();
-  for (auto& kind : engine::server::all_kinds()) {
+  for (auto& kind : engine::server::compose::all_kinds()) {
     const bool is_run = kind->kind() == engine::core::StreamKind::run;
     known->add(std::move(kind), is_run ? std::make_unique<replay_tools::replay::RunDescriber>() : nullptr);
   }

@@ -16,7 +16,7 @@
 #include "sandbox-runtime/scheduler/codec/codec.h"
 #include "sandbox-runtime/scheduler/pool.h"
 
-namespace sandglass::engine::server {
+namespace sandglass::engine::server::compose {
 
 using RunKind =
     fold::Kind<core::StreamKind::run, true, run::RunDecider, run::codec::RunCodec, run::view::RunView>;
@@ -37,4 +37,4 @@ inline std::vector<std::shared_ptr<const fold::AnyKind>> all_kinds() {
           std::make_shared<shard::PartitionKind>()};
 }
 
-}  // namespace sandglass::engine::server
+}  // namespace sandglass::engine::server::compose

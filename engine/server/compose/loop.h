@@ -20,7 +20,13 @@
 #include "engine/base/unique_fd.h"
 #include "engine/shard/shard_set.h"
 
-namespace sandglass::engine::server {
+namespace sandglass::engine::server::compose {
+
+/// What else the loop's thread does: a part that is polled there and has a descriptor of its own.
+struct LoopExtra {
+  std::function<void()> poll;    // before each poll of the shards
+  std::function<int()> wake_fd;  // readable when `poll` has something to do; -1: none now
+};
 
 /// Thread rule: public methods from any thread; start and stop from one.
 class Loop final : public api::EnginePort {
@@ -29,8 +35,9 @@ class Loop final : public api::EnginePort {
   ~Loop() override;
 
   /// From now on the thread steps these shards. `on_lost` is called on it, once.
-  void start(std::unique_ptr<shard::ShardSet> shards, std::function<void(const base::Error&)> on_lost);
-  /// Ends the thread; what waits for an answer is not answered.
+  void start(std::unique_ptr<shard::ShardSet> shards, LoopExtra extra,
+             std::function<void(const base::Error&)> on_lost);
+  /// Ends the thread and destroys the shards; what waits for an answer is not answered.
   void stop();
 
   /// A port has news.
@@ -55,11 +62,15 @@ class Loop final : public api::EnginePort {
     shard::FollowId id = 0;
   };
   void run();
+  void step_until_idle();
+  void sleep();
   bool drain();
+  shard::Now now() const;
 
   const base::Clock& clock_;
   base::UniqueFd event_;
   std::unique_ptr<shard::ShardSet> shards_;
+  LoopExtra extra_;
   std::function<void(const base::Error&)> on_lost_;
 
   std::mutex mutex_;
@@ -73,4 +84,4 @@ class Loop final : public api::EnginePort {
   std::thread thread_;
 };
 
-}  // namespace sandglass::engine::server
+}  // namespace sandglass::engine::server::compose

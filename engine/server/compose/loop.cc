@@ -1,15 +1,17 @@
-#include "engine/server/loop.h"
+#include "engine/server/compose/loop.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <utility>
 
 #include "engine/base/check.h"
 
-namespace sandglass::engine::server {
+namespace sandglass::engine::server::compose {
 
 namespace {
 
@@ -25,8 +27,10 @@ Loop::~Loop() {
   stop();
 }
 
-void Loop::start(std::unique_ptr<shard::ShardSet> shards, std::function<void(const base::Error&)> on_lost) {
+void Loop::start(std::unique_ptr<shard::ShardSet> shards, LoopExtra extra,
+                 std::function<void(const base::Error&)> on_lost) {
   shards_ = std::move(shards);
+  extra_ = std::move(extra);
   on_lost_ = std::move(on_lost);
   thread_ = std::thread([this] { run(); });
 }
@@ -36,6 +40,7 @@ void Loop::stop() {
   stopping_ = true;
   wake();
   thread_.join();
+  shards_.reset();
 }
 
 void Loop::wake() {
@@ -64,28 +69,38 @@ bool Loop::drain() {
   return !taken.empty();
 }
 
+shard::Now Loop::now() const {
+  return {.wall_ms = clock_.wall_ms(), .monotonic_ns = clock_.monotonic_ns()};
+}
+
 void Loop::run() {
   while (!stopping_) {
     woken_ = false;
     std::uint64_t count = 0;
     if (::read(event_.get(), &count, sizeof count) < 0) count = 0;  // nobody woke us
-    for (bool busy = true; busy && !stopping_;) {
-      busy = drain();
-      const shard::Now now{.wall_ms = clock_.wall_ms(), .monotonic_ns = clock_.monotonic_ns()};
-      busy = shards_->poll(now) || busy;
-      if (shards_->lost()) {
-        on_lost_(*shards_->lost());
-        return;
-      }
-    }
+    step_until_idle();
     quiet_ = shards_->quiet();
     records_ = shards_->counters().records;
-    const shard::Now now{.wall_ms = clock_.wall_ms(), .monotonic_ns = clock_.monotonic_ns()};
-    const std::int64_t sleep =
-        std::clamp<std::int64_t>(shards_->next_wake_ms(now) - now.wall_ms, 0, kLongestSleepMs);
-    pollfd polled{event_.get(), POLLIN, 0};
-    if (!stopping_ && ::poll(&polled, 1, static_cast<int>(sleep)) < 0) continue;  // interrupted: look again
+    sleep();
   }
+}
+
+void Loop::step_until_idle() {
+  for (bool busy = true; busy && !stopping_;) {
+    busy = drain();
+    if (extra_.poll) extra_.poll();
+    if (!shards_->lost()) busy = shards_->poll(now()) || busy;
+    if (shards_->lost() && on_lost_) std::exchange(on_lost_, nullptr)(*shards_->lost());
+  }
+}
+
+void Loop::sleep() {
+  const shard::Now slept = now();
+  const std::int64_t wake = shards_->lost() ? slept.wall_ms + kLongestSleepMs : shards_->next_wake_ms(slept);
+  const auto ms = static_cast<int>(std::clamp<std::int64_t>(wake - slept.wall_ms, 0, kLongestSleepMs));
+  const int extra = extra_.wake_fd ? extra_.wake_fd() : -1;
+  std::array<pollfd, 2> polled = {{{event_.get(), POLLIN, 0}, {extra, POLLIN, 0}}};
+  if (!stopping_) ::poll(polled.data(), polled.size(), ms);  // interrupted or not: the caller looks again
 }
 
 void Loop::submit(shard::CommandEnvelope envelope) {
@@ -127,4 +142,4 @@ void Loop::cancel_follow(std::uint64_t number) {
   });
 }
 
-}  // namespace sandglass::engine::server
+}  // namespace sandglass::engine::server::compose

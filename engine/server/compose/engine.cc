@@ -1,0 +1,271 @@
+#include "engine/server/compose/engine.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "engine/api/engine_methods.h"
+#include "engine/api/gate.h"
+#include "engine/api/rpc_server.h"
+#include "engine/api/run_list.h"
+#include "engine/base/log.h"
+#include "engine/base/system_ports.h"
+#include "engine/blob/files/store.h"
+#include "engine/dispatch/local_dispatcher.h"
+#include "engine/journal/rocksdb/journal.h"
+#include "engine/journal/rows/rows.h"
+#include "engine/server/compose/first_start.h"
+#include "engine/server/compose/kinds.h"
+#include "engine/server/compose/loop.h"
+#include "engine/server/compose/work.h"
+#include "engine/shard/view_reads.h"
+#include "engine/view/keys.h"
+#include "engine/view/rocksdb/database.h"
+#include "engine/view/rocksdb/view.h"
+#include "engine/workflow/threaded_activator.h"
+
+namespace sandglass::engine::server::compose {
+
+namespace {
+
+using base::Code;
+
+constexpr unsigned kReaderThreads = 2;
+constexpr const char* kVersion = "0.1.0";
+
+std::string random_name(base::Random& random) {
+  std::array<std::uint8_t, 16> bytes{};
+  random.fill(bytes);
+  return base::to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+/// In the order in which they begin; they end in the opposite one.
+struct Engine::Parts {
+  Parts(base::DataFolder data_folder, Config settings)
+      : folder(std::move(data_folder)),
+        config(std::move(settings)),
+        loop(clock),
+        gate({.calls_in_flight = config.limits.calls_in_flight, .streams = config.limits.follows}) {}
+
+  const base::DataFolder folder;
+  const Config config;
+  base::SystemClock clock;
+  base::SystemRandom random;
+  std::int64_t started_ms = 0;
+  std::int64_t recovered_ms = 0;
+  std::string tenant_key;
+
+  fold::Registry kinds;
+  std::unique_ptr<view::Database> database;
+  std::unique_ptr<blob::FileBlobStore> blobs;
+  Loop loop;  // woken by what follows, hence before it
+  std::unique_ptr<view::RocksView> view;
+  std::unique_ptr<journal::RocksJournal> journal;
+  std::unique_ptr<journal::RowReader> reader;
+  std::unique_ptr<shard::ViewReads> reads;
+  std::unique_ptr<base::ThreadPool> tasks;
+  std::unique_ptr<Work> work;
+  std::unique_ptr<workflow::ThreadedActivator> activator;
+  std::unique_ptr<dispatch::LocalDispatcher> dispatcher;
+  api::Gate gate;
+  std::unique_ptr<api::Backend> backend;
+  std::unique_ptr<api::Methods> methods;
+  std::unique_ptr<api::RpcServer> server;
+
+  std::uint64_t records_when_counted = ~0ULL;
+  bool work_is_open = true;
+
+  base::Status open_storage();
+  base::Status open_loop(std::function<void(const base::Error&)> on_lost);
+  base::Status open_api();
+  std::uint64_t count_open_runs() const;
+  bool anything_in_flight() const;
+  void fill_status(::sandglass::v1::StatusReply& status) const;
+};
+
+base::Status Engine::Parts::open_storage() {
+  auto key = folder.tenant_key();
+  if (!key) return std::unexpected(key.error());
+  tenant_key = std::move(*key);
+  for (auto& kind : all_kinds()) kinds.add(std::move(kind));
+  auto opened = view::Database::open({.path = folder.journal()});
+  if (!opened) return std::unexpected(opened.error());
+  database = std::move(*opened);
+  auto store = blob::FileBlobStore::open_folder(folder.blobs(), random);
+  if (!store) return std::unexpected(store.error());
+  blobs = std::move(*store);
+  view = std::make_unique<view::RocksView>(*database, kReaderThreads, [this] { loop.wake(); });
+  auto opened_journal = journal::RocksJournal::open(
+      *database, {.meta = {.journal_id = random_name(random), .partitions = config.engine.partitions},
+                  .on_completion = [this] { loop.wake(); }});
+  if (!opened_journal) return std::unexpected(opened_journal.error());
+  journal = std::move(*opened_journal);
+  reader = std::make_unique<journal::RowReader>(*view);
+  reads = std::make_unique<shard::ViewReads>(*view);
+  return {};
+}
+
+base::Status Engine::Parts::open_loop(std::function<void(const base::Error&)> on_lost) {
+  tasks = std::make_unique<base::ThreadPool>(config.engine.task_threads);
+  work = std::make_unique<Work>(WorkPorts{
+      .folder = folder, .config = config, .clock = clock, .blobs = *blobs, .runner = *tasks, .wake = [this] {
+        loop.wake();
+      }});
+  auto slots = workflow::SlotFile::open(folder.file("run/slots"));
+  if (!slots) return std::unexpected(slots.error());
+  activator = std::make_unique<workflow::ThreadedActivator>(
+      work->workflows(), [this](const std::string&) { return tenant_key; }, clock,
+      workflow::ThreadedActivatorOptions{.wake = [this] { loop.wake(); }, .slots = std::move(*slots)});
+  dispatcher = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
+      .activities = work->activities(),
+      .operations = work->operations(),
+      .reads = *reads,
+      .clock = clock,
+      .digest_key =
+          [this](const core::StreamId& stream) { return core::DigestKey(tenant_key, stream.text()); },
+      .on_news = [this] { loop.wake(); }});
+  // What the folder was made with counts, not what the configuration says today.
+  const std::uint16_t partitions = journal->meta().partitions;
+  auto shards = shard::ShardSet::open(
+      {.partitions = partitions, .activation_wait_us = std::int64_t{config.engine.activation_wait_ms} * 1000},
+      {.kinds = kinds,
+       .view = *view,
+       .reads = *reads,
+       .journal = *journal,
+       .activator = *activator,
+       .dispatcher = *dispatcher});
+  if (!shards) return std::unexpected(shards.error());
+  loop.start(std::move(*shards),
+             {.poll = [this] { work->poll(); }, .wake_fd = [this] { return work->wake_fd(); }},
+             std::move(on_lost));
+  if (auto tokens = ensure_first_tokens(loop, folder, random); !tokens) return tokens;
+  if (auto begun = work->begin(loop); !begun) return begun;
+  std::promise<base::Status> shown;
+  auto seen = shown.get_future();
+  refresh_identities(loop, gate, [&shown](base::Status status) { shown.set_value(std::move(status)); });
+  return seen.get();
+}
+
+base::Status Engine::Parts::open_api() {
+  std::map<std::string, std::string> workflows;
+  for (const auto& [name, version] : work->workflows().list())
+    workflows[name] = work->workflows().latest(name);
+  backend = std::make_unique<api::Backend>(
+      api::Backend{.engine = loop,
+                   .pool = *tasks,
+                   .view = *view,
+                   .reader = *reader,
+                   .kinds = kinds,
+                   .blobs = *blobs,
+                   .tenant_key = tenant_key,
+                   .partitions = journal->meta().partitions,
+                   .workflows = std::move(workflows),
+                   .upload = {.bytes = config.limits.upload_bytes, .files = config.limits.upload_files},
+                   .fill_status = [this](::sandglass::v1::StatusReply& status) { fill_status(status); },
+                   .identities_changed =
+                       [this](std::move_only_function<void(base::Status)> then) {
+                         refresh_identities(loop, gate, std::move(then));
+                       }});
+  methods = api::engine_methods(*backend);
+  auto started = api::RpcServer::start({.socket = folder.api_socket(),
+                                        .tcp = config.listen_tcp,
+                                        .max_message_bytes = config.limits.request_bytes},
+                                       gate, *methods);
+  if (!started) return std::unexpected(started.error());
+  server = std::move(*started);
+  return {};
+}
+
+std::uint64_t Engine::Parts::count_open_runs() const {
+  const identity::Caller everyone{.roles = static_cast<identity::Roles>(identity::Role::admin)};
+  ::sandglass::v1::ListRunsRequest request;
+  request.set_page_size(500);
+  request.add_status(::sandglass::v1::RUN_STATUS_RUNNING);
+  request.add_status(::sandglass::v1::RUN_STATUS_STUCK);
+  std::uint64_t open = 0;
+  for (;;) {
+    auto page = api::list_runs(*view, journal->meta().partitions, everyone, request);
+    if (!page) return open + 1;  // not known: do not end because of it
+    open += static_cast<std::uint64_t>(page->runs_size());
+    if (page->next_page_token().empty()) return open;
+    request.set_page_token(page->next_page_token());
+  }
+}
+
+bool Engine::Parts::anything_in_flight() const {
+  for (std::uint16_t partition = 0; partition < journal->meta().partitions; ++partition) {
+    for (const auto index : {view::Index::in_flight, view::Index::undelivered}) {
+      auto range = view::index_range(partition, index);
+      auto rows =
+          view->scan_now({.first = std::move(range.first), .last = std::move(range.last), .limit = 1});
+      if (!rows || !rows->rows.empty()) return true;
+    }
+  }
+  return false;
+}
+
+void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status) const {
+  const auto counters = gate.counters();
+  status.set_version(kVersion);
+  status.set_pid(getpid());
+  status.set_started_ms(started_ms);
+  status.set_recovered_ms(static_cast<std::uint64_t>(recovered_ms));
+  status.set_open_runs(count_open_runs());
+  status.set_clients(counters.in_flight);
+  status.set_refused_calls(counters.unauthenticated + counters.denied + counters.overloaded);
+  work->fill_status(status);
+}
+
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::~Engine() {
+  close(0);
+}
+
+base::Result<std::unique_ptr<Engine>> Engine::open(const base::DataFolder& folder, const Config& config,
+                                                   std::function<void(const base::Error&)> on_lost) {
+  auto parts = std::make_unique<Parts>(folder, config);
+  parts->started_ms = parts->clock.wall_ms();
+  const auto began = parts->clock.monotonic_ns();
+  std::unique_ptr<Engine> engine(new Engine(std::move(parts)));
+  Parts& opened = *engine->parts_;
+  if (auto status = opened.open_storage(); !status) return std::unexpected(status.error());
+  if (auto status = opened.open_loop(std::move(on_lost)); !status) return std::unexpected(status.error());
+  opened.recovered_ms = (opened.clock.monotonic_ns() - began) / 1'000'000;
+  if (auto status = opened.open_api(); !status) return std::unexpected(status.error());
+  base::log(base::LogLevel::info, "ready",
+            {{"data", folder.path()},
+             {"partitions", opened.journal->meta().partitions},
+             {"opened_ms", opened.recovered_ms}});
+  return engine;
+}
+
+void Engine::attach_effect(base::UniqueFd socket) {
+  // The executor belongs to the loop's thread.
+  auto shared = std::make_shared<base::UniqueFd>(std::move(socket));
+  parts_->loop.post(
+      [work = parts_->work.get(), shared](shard::ShardSet&) { work->attach_effect(std::move(*shared)); });
+}
+
+bool Engine::idle() {
+  if (parts_->gate.counters().in_flight != 0 || !parts_->loop.quiet()) return false;
+  if (parts_->records_when_counted != parts_->loop.records()) {
+    parts_->records_when_counted = parts_->loop.records();
+    parts_->work_is_open = parts_->anything_in_flight() || parts_->count_open_runs() != 0;
+  }
+  return !parts_->work_is_open;
+}
+
+void Engine::close(std::int64_t grace_ms) {
+  if (!parts_) return;
+  if (parts_->server) parts_->server->stop(grace_ms);
+  parts_->server.reset();
+  parts_->loop.stop();
+  parts_.reset();
+}
+
+}  // namespace sandglass::engine::server::compose

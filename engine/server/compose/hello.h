@@ -1,0 +1,17 @@
+// The example workflow "hello": a greeting a step, with a pause between steps if asked for. Small on purpose:
+// it is what a first `sandglass start` runs, and what durability is tried on.
+#pragma once
+
+#include "engine/base/ports.h"
+#include "engine/core/ports/activity.h"
+#include "engine/workflow/registry.h"
+
+namespace sandglass::engine::server::compose {
+
+/// Workflow "hello": input {"name": text, "count": 1 to 10,000, "pause_ms": 0 …}; result {"greetings":
+/// [text…]}, of which at most the last 100 are given. Its activity is "hello.greet". Both outlive what is
+/// registered.
+void register_hello(workflow::Registry& workflows, core::ActivityRegistry& activities,
+                    base::TaskRunner& runner);
+
+}  // namespace sandglass::engine::server::compose
