@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "activities/approvals/approvals.h"
+#include "engine/api/artifacts.h"
 #include "engine/api/history_streams.h"
 #include "engine/api/run_access.h"
 #include "engine/api/run_detail.h"
@@ -144,12 +145,10 @@ class EngineMethods final : public Methods {
     return upload_sink(backend_, caller);
   }
   void list_artifacts(const Caller& caller, const v1::ListArtifactsRequest& request,
-                      Answer<v1::ListArtifactsReply> answer) override {
-    (void)caller, (void)request;
-    answer(v1::ListArtifactsReply());
-  }
-  StreamPtr<v1::ContentPart> get_artifact(const Caller&, const v1::GetArtifactRequest& request) override {
-    return base::fail(Code::artifact_missing, "the run has no artifact " + request.name());
+                      Answer<v1::ListArtifactsReply> answer) override;
+  StreamPtr<v1::ContentPart> get_artifact(const Caller& caller,
+                                          const v1::GetArtifactRequest& request) override {
+    return artifact_stream(backend_, caller, request);
   }
 
   void create_token(const Caller& caller, const v1::CreateTokenRequest& request,
@@ -348,6 +347,22 @@ void EngineMethods::get_run(const Caller& caller, const v1::GetRunRequest& reque
                          });
         });
       });
+}
+
+void EngineMethods::list_artifacts(const Caller& caller, const v1::ListArtifactsRequest& request,
+                                   Answer<v1::ListArtifactsReply> answer) {
+  with_run(backend_.engine, caller, request.run_id(),
+           [this, answer = std::move(answer)](base::Result<RunFacts> facts) mutable {
+             if (!facts) return answer(std::unexpected(facts.error()));
+             backend_.pool.run([this, facts = std::move(*facts), answer = std::move(answer)]() mutable {
+               const fold::AnyKind& kind = *backend_.kinds.find(core::StreamKind::run);
+               auto artifacts = read_artifacts(backend_.reader, kind, facts.stream, facts.head);
+               if (!artifacts) return answer(std::unexpected(artifacts.error()));
+               v1::ListArtifactsReply reply;
+               for (auto& artifact : *artifacts) *reply.add_artifacts() = std::move(artifact);
+               answer(std::move(reply));
+             });
+           });
 }
 
 void EngineMethods::decide(const Caller& caller, const v1::DecideRequest& request,

@@ -5,8 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "engine/run/codec/codec.h"
-
 namespace sandglass::engine::api {
 
 namespace {
@@ -35,6 +33,14 @@ v1::RunStatus status_of(run::RunStatus status) {
 
 std::string failure(base::Code code, const std::string& text) {
   return std::string(base::name_of(code)) + (text.empty() ? "" : ": " + text);
+}
+
+/// The event's name in code: "StepScheduled".
+template <class Event>
+std::string event_type(const Event&) {
+  std::string_view name = __PRETTY_FUNCTION__;
+  name = name.substr(0, name.rfind(']'));
+  return std::string(name.substr(name.find_last_of(":= ") + 1));
 }
 
 /// One line about an event; what every event has (path) is added by the caller.
@@ -123,7 +129,7 @@ std::string text_in(const fold::ReadTurn& turn, const core::PayloadRef& ref) {
 }
 
 void fill_event(const run::Event& event, const fold::ReadTurn& turn, v1::EventView& out) {
-  out.set_type(std::string(run::codec::event_name(event)));
+  out.set_type(std::visit([](const auto& e) { return event_type(e); }, event));
   std::visit(
       [&](const auto& e) {
         if constexpr (requires { e.path; }) out.set_path(e.path);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,6 +18,7 @@ namespace sandglass::engine::base {
 
 namespace {
 
+constexpr std::uint64_t kLeastFreeBytes = 16 << 20;
 constexpr std::string_view kFormatPrefix = "sandglass-data ";
 
 Status make_folder(const std::string& path) {
@@ -52,6 +54,17 @@ Status check_format(const std::string& path, const std::string& text) {
   return fail(Code::folder_version, "the data folder " + path + " has format " + found +
                                         ", this program reads " + std::to_string(kFolderFormat) +
                                         "; open it with the Sandglass that wrote it, nothing was changed");
+}
+
+/// A database that runs out of space while it opens says so badly; better not to begin.
+Status check_space(const std::string& path) {
+  struct statvfs disk{};
+  if (statvfs(path.c_str(), &disk) != 0) return {};
+  const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (free >= kLeastFreeBytes) return {};
+  return fail(Code::disk_full, "only " + std::to_string(free / 1024) +
+                                   " KiB are free where the data folder " + path + " lies; free at least " +
+                                   std::to_string(kLeastFreeBytes >> 20) + " MiB");
 }
 
 /// Opening somebody's home by mistake must not turn it into a data folder.
@@ -237,6 +250,7 @@ Result<std::string> read_whole_file(const std::string& path, std::size_t limit) 
 Result<DataFolder> DataFolder::open(const std::string& path, Random& random) {
   if (auto made = make_folders(path); !made) return std::unexpected(made.error());
   if (auto owned = check_owner(path); !owned) return std::unexpected(owned.error());
+  if (auto space = check_space(path); !space) return std::unexpected(space.error());
   DataFolder folder;
   folder.path_ = path;
   const std::string format = folder.file("format");

@@ -155,6 +155,7 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
                 {{"partitions", number("engine.partitions", config.engine.partitions, 1, 64)},
                  {"activation_wait_ms",
                   number("engine.activation_wait_ms", config.engine.activation_wait_ms, 0, 1000)},
+                 {"idle_exit_ms", number("engine.idle_exit_ms", config.engine.idle_exit_ms, 1, 86'400'000)},
                  {"task_threads", number("engine.task_threads", config.engine.task_threads, 1, 256)},
                  {"sync", read_bool("engine.sync", problems, config.engine.sync)}})},
        {"effects",

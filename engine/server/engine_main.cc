@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -27,16 +28,15 @@ namespace {
 using namespace sandglass::engine;
 using base::Exit;
 
-constexpr int kTickMs = 500;
-constexpr std::int64_t kIdleNs = 5'000'000'000;  // so long idle before the supervisor is told
+constexpr int kLongestTickMs = 500;
 constexpr std::int64_t kStopGraceMs = 3000;
 constexpr std::int64_t kLostGraceMs = 200;
 
 /// Hears supervisor and signals until the engine shall end.
 class Watch {
  public:
-  Watch(server::ControlChannel& control, int signals, int lost)
-      : control_(control), signals_(signals), lost_(lost) {}
+  Watch(server::ControlChannel& control, int signals, int lost, std::int64_t idle_ms)
+      : control_(control), signals_(signals), lost_(lost), idle_ms_(idle_ms) {}
 
   Exit run(server::compose::Engine& engine) {
     base::SystemClock clock;
@@ -44,7 +44,7 @@ class Watch {
     for (;;) {
       std::array<pollfd, 3> polled = {
           {{signals_, POLLIN, 0}, {lost_, POLLIN, 0}, {control_.fd(), POLLIN, 0}}};
-      poll(polled.data(), polled.size(), kTickMs);
+      poll(polled.data(), polled.size(), static_cast<int>(std::min<std::int64_t>(idle_ms_, kLongestTickMs)));
       if (polled[0].revents != 0) {
         engine.close(kStopGraceMs);
         return Exit::ok;
@@ -56,7 +56,7 @@ class Watch {
       if (polled[2].revents != 0 && !hear(engine)) return Exit::ok;
       if (!engine.idle()) {
         busy_at = clock.monotonic_ns();
-      } else if (clock.monotonic_ns() - busy_at > kIdleNs && control_.fd() >= 0) {
+      } else if (clock.monotonic_ns() - busy_at > idle_ms_ * 1'000'000 && control_.fd() >= 0) {
         busy_at = clock.monotonic_ns();
         if (!control_.send("idle")) return Exit::ok;
       }
@@ -77,6 +77,7 @@ class Watch {
   server::ControlChannel& control_;
   int signals_;
   int lost_;
+  std::int64_t idle_ms_;
 };
 
 base::Result<Exit> serve(const server::ServerArguments& arguments, server::ControlChannel& control) {
@@ -110,7 +111,7 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, server::Contr
   if (control.fd() >= 0) {
     if (auto told = control.send("ready"); !told) return std::unexpected(told.error());
   }
-  return Watch(control, signals.get(), lost.get()).run(**engine);
+  return Watch(control, signals.get(), lost.get(), config->engine.idle_exit_ms).run(**engine);
 }
 
 }  // namespace
