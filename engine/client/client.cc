@@ -24,6 +24,7 @@ using std::chrono::steady_clock;
 
 constexpr int kMaxMessageBytes = 64 << 20;
 constexpr int kRetryPauseMs = 50;
+constexpr int kConnectWaitMs = 200;
 constexpr std::size_t kMaxSocketPath = 100;
 
 base::Error to_error(const grpc::Status& status) {
@@ -53,11 +54,6 @@ base::Error to_error(const grpc::Status& status) {
 bool may_come_back(const base::Error& error) {
   return error.code == Code::engine_unreachable || error.code == Code::unavailable ||
          error.code == Code::outcome_unknown;
-}
-
-/// The engine is away: its supervisor needs a moment.
-void pause_before_retry() {
-  poll(nullptr, 0, kRetryPauseMs);
 }
 
 /// A socket path longer than sun_path is reached through a descriptor of its folder.
@@ -99,7 +95,7 @@ struct Client::Impl {
   explicit Impl(ConnectOptions connect) : options(std::move(connect)) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // how long one attempt may take
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -108,6 +104,16 @@ struct Client::Impl {
         options.address.empty() ? socket_target(options.socket, socket_folder) : "ipv4:" + options.address;
     channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
     stub = api::Sandglass::NewStub(channel);
+  }
+
+  /// The engine is away: its supervisor needs a moment. Waiting on the channel also drives its connection
+  /// attempt, which without a call under way nobody would.
+  void pause_before_retry() {
+    if (channel->GetState(true) == GRPC_CHANNEL_READY) {
+      poll(nullptr, 0, kRetryPauseMs);
+    } else {
+      channel->WaitForConnected(std::chrono::system_clock::now() + milliseconds(kConnectWaitMs));
+    }
   }
 
   void prepare(grpc::ClientContext& context) const {
@@ -255,7 +261,7 @@ base::Status Client::follow_run(api::FollowRunRequest request, const Receiver<ap
     if (got_any) until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
     if (steady_clock::now() >= until) return status;
     tell(true);
-    pause_before_retry();
+    impl_->pause_before_retry();
   }
 }
 
@@ -292,7 +298,7 @@ base::Result<api::UploadTreeReply> Client::upload_tree(const std::string& folder
     if (status.ok()) return reply;
     base::Error error = to_error(status);
     if (!may_come_back(error) || steady_clock::now() >= until) return std::unexpected(std::move(error));
-    pause_before_retry();
+    impl_->pause_before_retry();
   }
 }
 

@@ -29,7 +29,7 @@ using namespace sandglass::engine;
 using base::Exit;
 
 constexpr int kLongestTickMs = 500;
-constexpr std::int64_t kStopGraceMs = 3000;
+constexpr std::int64_t kStopGraceMs = 500;  // follow streams never end by themselves
 constexpr std::int64_t kLostGraceMs = 200;
 
 /// Hears supervisor and signals until the engine shall end.
