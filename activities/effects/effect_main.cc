@@ -28,6 +28,7 @@ using base::LogLevel;
 constexpr int exit_usage = 64;
 constexpr int exit_config = 78;
 constexpr int exit_failed = 1;
+constexpr std::size_t max_memory_bytes = std::size_t{4} << 30;  // bodies and answers of all in flight
 constexpr const char* usage = "usage: sandglass-effect --socket-fd N --config-fd N [--uid N --gid N]\n";
 
 struct Options {
@@ -105,7 +106,7 @@ int run(const Options& options, pid_t parent) {
   ::close(options.config_fd);
   codec::name_resolvers(*config);
   ::tzset();
-  base::set_process_limits();
+  base::set_process_limits(max_memory_bytes);
   if (const auto dropped = base::drop_to(options.uid.value_or(::getuid()), options.gid.value_or(::getgid()));
       !dropped) {
     return fail_with(dropped.error(), exit_failed);

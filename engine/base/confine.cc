@@ -68,7 +68,7 @@ Result<bool> confine_files(const std::vector<std::string>& readable) {
   return true;
 }
 
-void set_process_limits() {
+void set_process_limits(std::size_t max_memory_bytes) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
@@ -76,6 +76,8 @@ void set_process_limits() {
   }
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
+  const rlimit memory{max_memory_bytes, max_memory_bytes};
+  ::setrlimit(RLIMIT_DATA, &memory);
 }
 
 }  // namespace sandglass::engine::base

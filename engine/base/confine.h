@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ Status die_with(pid_t parent);
 /// True: it is in force; false: this kernel has no Landlock, so that only the uid separates.
 Result<bool> confine_files(const std::vector<std::string>& readable);
 
-/// The soft limit of open files becomes the hard one; no core files, which could hold what passed through.
-void set_process_limits();
+/// The soft limit of open files becomes the hard one; no core files, which could hold what passed through; at
+/// most so much memory, stacks included: whoever makes this process grow ends it, and nothing else.
+void set_process_limits(std::size_t max_memory_bytes);
 
 }  // namespace sandglass::engine::base

@@ -23,6 +23,7 @@ using engine::base::UniqueFd;
 constexpr int exit_usage = 64;
 constexpr int exit_config = 78;
 constexpr int exit_failed = 1;
+constexpr std::size_t max_memory_bytes = std::size_t{1} << 30;
 
 constexpr const char* usage =
     "usage: sandglass-egress (--socket PATH | --socket-fd N) --config-fd N [--uid N --gid N] [--host-uid "
@@ -82,7 +83,7 @@ int run(const Options& options, pid_t parent) {
     if (!listening) return fail_with(listening.error(), exit_failed);
     control = std::move(*listening);
   }
-  engine::base::set_process_limits();
+  engine::base::set_process_limits(max_memory_bytes);
   const uid_t starter = ::getuid();
   const uid_t uid = options.uid.value_or(starter);
   if (const auto dropped = engine::base::drop_to(uid, options.gid.value_or(::getgid())); !dropped) {
