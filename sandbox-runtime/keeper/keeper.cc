@@ -120,6 +120,11 @@ void Keeper::serve_peer() {
       return answer_list();
     case KeeperOp::forget:
       return answer_forget(request);
+    case KeeperOp::hello: {
+      KeeperReply reply;
+      reply.pid = ::getpid();
+      return send(reply, nullptr, false);
+    }
   }
   lose_peer();
 }

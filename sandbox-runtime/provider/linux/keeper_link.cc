@@ -74,7 +74,13 @@ Status KeeperLink::connect_or_start() {
     return keeper_failed("its socket " + options_.socket_path + " belongs to another user");
   }
   socket_ = std::move(socket);
-  keeper_pid_ = peer.pid;
+  // The peer's credentials are those of whoever made the listening socket, a host that may be gone: ask.
+  const KeeperRequest hello{.op = KeeperOp::hello};
+  if (!send_packet(socket_.get(), &hello, sizeof hello, {})) return start();
+  bool more = false;
+  const Result<KeptJail> reply = receive(more);
+  if (!reply) return start();
+  keeper_pid_ = reply->pid;
   return {};
 }
 

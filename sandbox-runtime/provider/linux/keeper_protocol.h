@@ -20,6 +20,7 @@ enum class KeeperOp : std::uint32_t {
   launch = 1,
   list = 2,
   forget = 3,  // SIGKILL if it lives, close all copies
+  hello = 4,   // the reply's pid is the keeper's own
 };
 
 enum class FdRole : std::uint8_t {

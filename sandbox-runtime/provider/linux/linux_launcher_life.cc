@@ -30,6 +30,8 @@ constexpr int kEndTimeoutMs = 10'000;
 /// What init and its helpers may always have, whatever the execs take.
 constexpr std::uint64_t kInitMemory = 8u << 20;
 constexpr std::uint32_t kInitPids = 4;
+/// The kernel's largest piece of page cache that is written as one.
+constexpr std::uint64_t kLargestWrite = 2u << 20;
 
 bool has_ended(int pidfd) {
   pollfd process{pidfd, POLLIN, 0};
@@ -99,7 +101,12 @@ void LinuxLauncher::add_disk_usage(const Held& held, Usage& usage) const {
   if (!work || ::fstatfs(work.get(), &about) != 0) return;
   usage.disk_bytes = (about.f_blocks - about.f_bfree) * static_cast<std::uint64_t>(about.f_bsize);
   usage.inodes = about.f_files - about.f_ffree;
-  if (about.f_bavail == 0) usage.limits_hit.push_back({LimitKind::disk, 1, "statfs: no free block"});
+  // The kernel counts no refused writes, and refuses a large one while a few blocks are left.
+  const auto total = static_cast<std::uint64_t>(about.f_blocks) * static_cast<std::uint64_t>(about.f_bsize);
+  const auto left = static_cast<std::uint64_t>(about.f_bavail) * static_cast<std::uint64_t>(about.f_bsize);
+  if (left < std::min(kLargestWrite, total / 16)) {
+    usage.limits_hit.push_back({LimitKind::disk, 1, "statfs: " + std::to_string(left) + " bytes free"});
+  }
   if (about.f_ffree == 0) usage.limits_hit.push_back({LimitKind::inodes, 1, "statfs: no free inode"});
 }
 

@@ -76,7 +76,7 @@ std::optional<int> configure_loop(int image, UniqueFd& device) {
 Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_t inodes) {
   const std::lock_guard lock(mutex_);
   const std::string path =
-      folder_ + "/" + prefix_ + "ext4-1-" + std::to_string(bytes) + "-" + std::to_string(inodes) + ".img";
+      folder_ + "/" + prefix_ + "ext4-2-" + std::to_string(bytes) + "-" + std::to_string(inodes) + ".img";
   if (::access(path.c_str(), R_OK) == 0) return path;
   const std::string fresh = path + ".new";
   ::unlink(fresh.c_str());
@@ -84,7 +84,7 @@ Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     return std::unexpected(disk_failed("creating " + fresh, errno).error());
   }
-  const Status made = run_tool({"mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
+  const Status made = run_tool({"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
                                 "lazy_itable_init=1,nodiscard", "-N", std::to_string(inodes), fresh});
   if (!made) {
     ::unlink(fresh.c_str());

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,12 +37,6 @@ T must(engine::base::Result<T> result) {
 }
 void must(const engine::base::Status& status) {
   if (!status) throw std::runtime_error(status.error().message);
-}
-
-std::string build_folder() {
-  const char* given = std::getenv("SANDGLASS_BUILD");
-  if (given != nullptr) return given;
-  return fs::read_symlink("/proc/self/exe").parent_path().parent_path().string();
 }
 
 void send_text(int fd, const std::string& text) {
@@ -77,6 +72,23 @@ pid_t receive_barrier(int fd) {
 }
 
 }  // namespace
+
+std::string build_folder() {
+  const char* given = std::getenv("SANDGLASS_BUILD");
+  if (given != nullptr) return given;
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path().string();
+}
+
+linux_jail::LauncherOptions launcher_options(const std::string& folder, const std::string& folder_id,
+                                             std::uint32_t adopt_grace_ms) {
+  linux_jail::LauncherOptions options;
+  options.data_folder_id = folder_id;
+  options.folder = folder;
+  options.keeper_program = build_folder() + "/bin/sandglass-keeper";
+  options.init_program = build_folder() + "/bin/sandbox-shell-init";
+  options.adopt_grace_ms = adopt_grace_ms;
+  return options;
+}
 
 Sandbox::Sandbox(Launcher& launcher, Launched launched)
     : launcher_(&launcher), launched_(std::move(launched)) {
@@ -187,13 +199,7 @@ JailRig::~JailRig() {
 }
 
 void JailRig::start_host() {
-  linux_jail::LauncherOptions options;
-  options.data_folder_id = folder_id_;
-  options.folder = folder_;
-  options.keeper_program = build_folder() + "/bin/sandglass-keeper";
-  options.init_program = build_folder() + "/bin/sandbox-shell-init";
-  options.adopt_grace_ms = adopt_grace_ms_;
-  launcher_ = must(linux_jail::make_linux_launcher(options));
+  launcher_ = must(linux_jail::make_linux_launcher(launcher_options(folder_, folder_id_, adopt_grace_ms_)));
 }
 
 void JailRig::restart_host() {
@@ -203,6 +209,17 @@ void JailRig::restart_host() {
 
 int JailRig::keeper_pid() const {
   return launcher_ == nullptr ? 0 : linux_jail::keeper_pid(*launcher_);
+}
+
+engine::base::UniqueFd JailRig::connect_to(const std::string& path) {
+  engine::base::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    throw std::runtime_error("no keeper at " + path);
+  }
+  return socket;
 }
 
 Template JailRig::small_template() {

@@ -53,6 +53,13 @@ std::string describe(const MachineState& state);
 /// Waits until `done` holds, at most `ms`; polls.
 bool eventually(const std::function<bool()>& done, int ms);
 
+/// Options with the programs of this build and the shell init.
+sandbox_runtime::provider::linux_jail::LauncherOptions launcher_options(const std::string& folder,
+                                                                        const std::string& folder_id,
+                                                                        std::uint32_t adopt_grace_ms);
+/// Folder of the build: bin/ has the programs.
+std::string build_folder();
+
 class JailRig {
  public:
   explicit JailRig(std::uint32_t adopt_grace_ms = 300);
@@ -68,6 +75,9 @@ class JailRig {
   const std::string& folder_id() const { return folder_id_; }
   /// Process id of the keeper.
   int keeper_pid() const;
+
+  /// A connection to a keeper's socket.
+  static engine::base::UniqueFd connect_to(const std::string& path);
 
   /// 256 MiB, 64 pids, 32 MiB disk, 2000 inodes; rootless: memory and cpu best effort.
   static sandbox_runtime::provider::Template small_template();
