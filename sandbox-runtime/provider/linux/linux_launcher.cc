@@ -278,6 +278,8 @@ Result<std::unique_ptr<Launcher>> make_linux_launcher(LauncherOptions options) {
   return std::unique_ptr<Launcher>(std::move(launcher));
 }
 
-int keeper_pid(const Launcher& launcher) { return static_cast<const LinuxLauncher&>(launcher).keeper_pid(); }
+int keeper_pid(const Launcher& launcher) {
+  return static_cast<const LinuxLauncher&>(launcher).keeper_pid();
+}
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

@@ -84,8 +84,9 @@ Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     return std::unexpected(disk_failed("creating " + fresh, errno).error());
   }
-  const Status made = run_tool({"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
-                                "lazy_itable_init=1,nodiscard", "-N", std::to_string(inodes), fresh});
+  const Status made =
+      run_tool({"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
+                "lazy_itable_init=1,nodiscard", "-N", std::to_string(inodes), fresh});
   if (!made) {
     ::unlink(fresh.c_str());
     return std::unexpected(made.error());

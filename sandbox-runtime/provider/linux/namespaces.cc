@@ -58,8 +58,8 @@ int leave_host_names(bool rootless) {
   ::syscall(__NR_keyctl, kJoinSessionKeyring, nullptr);  // a kernel without keyrings has nothing to inherit
   if (::sethostname("sandbox", 7) != 0 || ::setdomainname("", 0) != 0) return errno;
   if (rootless) return 0;
-  // Init is not a victim of the out-of-memory killer (V9). Where root lacks CAP_SYS_RESOURCE it stays an ordinary
-  // one, smaller than any command; `doctor` says so.
+  // Init is not a victim of the out-of-memory killer (V9). Where root lacks CAP_SYS_RESOURCE it stays an
+  // ordinary one, smaller than any command; `doctor` says so.
   const int error = write_file("/proc/self/oom_score_adj", "-1000");
   return error == EACCES ? 0 : error;
 }
