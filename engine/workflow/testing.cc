@@ -281,7 +281,15 @@ std::string TestRun::check_replay() const {
     if (state.status == run::RunStatus::stuck) continue;
     const Workflow* workflow = registry_->find(state.workflow, state.version);
     if (workflow == nullptr) return "no such workflow is registered";
-    Instance instance(*workflow, {.stream = stream_, .history_root = state.history_root}, digest_key_);
+    RunInfo info{.stream = stream_,
+                 .workflow = state.workflow,
+                 .version = state.version,
+                 .tenant = state.tenant,
+                 .user = state.user,
+                 .session = state.session,
+                 .history_root = state.history_root,
+                 .effect_root = state.effect_root};
+    Instance instance(*workflow, std::move(info), digest_key_);
     core::ActivationRequest request{
         .stream = stream_, .head = length, .state = states_[length - 1], .turns = {}};
     const std::size_t restart = state.restart_seq == 0 ? 1 : state.restart_seq;

@@ -26,7 +26,7 @@ base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view f
 /// The input of a run of workflow "agent". `trees` names, for each of the task's inputs in order, the
 /// uploaded tree (64 hex digits). Parameters must be declared in the task (task_invalid otherwise).
 base::Result<std::string> make_run_input(const TaskFile& file, const std::vector<std::string>& trees,
-                                         const std::map<std::string, std::string>& parameters);
+                                         const std::map<std::string, std::string>& parameters = {});
 
 struct RunInput {
   Task task;  // parameters are the run's own
