@@ -36,7 +36,7 @@ struct EngineSettings {
   std::uint32_t activation_wait_ms = 1;
   std::uint32_t task_threads = 4;
   std::uint32_t idle_exit_ms = 5000;  // with --exit-when-idle: idle for so long
-  bool sync = true;  // false only for tests that never lose power: nothing is durable then
+  bool sync = true;                   // false only for tests that never lose power: nothing is durable then
 };
 
 struct EffectSettings {

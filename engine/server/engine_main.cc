@@ -101,12 +101,13 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, server::Contr
   auto lock = base::FileLock::take(folder->file("lock"));
   if (!lock) return std::unexpected(lock.error());
   SG_CRASH_POINT("engine.folder_locked");
-  auto engine = server::compose::Engine::open(*folder, *config, [fd = lost.get()](const base::Error&) {
-    const std::uint64_t one = 1;
-    if (write(fd, &one, sizeof one) < 0) std::abort();  // nobody would end this process
-  });
+  auto engine = server::compose::Engine::open(*folder, *config, base::UniqueFd(arguments.effect_fd),
+                                              [fd = lost.get()](const base::Error&) {
+                                                const std::uint64_t one = 1;
+                                                if (write(fd, &one, sizeof one) < 0)
+                                                  std::abort();  // nobody would end this process
+                                              });
   if (!engine) return std::unexpected(engine.error());
-  if (arguments.effect_fd >= 0) (*engine)->attach_effect(base::UniqueFd(arguments.effect_fd));
   SG_CRASH_POINT("engine.before_ready");
   if (control.fd() >= 0) {
     if (auto told = control.send("ready"); !told) return std::unexpected(told.error());

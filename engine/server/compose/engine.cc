@@ -81,7 +81,7 @@ struct Engine::Parts {
   bool work_is_open = true;
 
   base::Status open_storage();
-  base::Status open_loop(std::function<void(const base::Error&)> on_lost);
+  base::Status open_loop(base::UniqueFd effect, std::function<void(const base::Error&)> on_lost);
   base::Status open_api();
   std::uint64_t count_open_runs() const;
   bool anything_in_flight() const;
@@ -110,12 +110,16 @@ base::Status Engine::Parts::open_storage() {
   return {};
 }
 
-base::Status Engine::Parts::open_loop(std::function<void(const base::Error&)> on_lost) {
+base::Status Engine::Parts::open_loop(base::UniqueFd effect,
+                                      std::function<void(const base::Error&)> on_lost) {
   tasks = std::make_unique<base::ThreadPool>(config.engine.task_threads);
-  work = std::make_unique<Work>(WorkPorts{
-      .folder = folder, .config = config, .clock = clock, .blobs = *blobs, .runner = *tasks, .wake = [this] {
-        loop.wake();
-      }});
+  work = std::make_unique<Work>(WorkPorts{.folder = folder,
+                                          .config = config,
+                                          .clock = clock,
+                                          .blobs = *blobs,
+                                          .runner = *tasks,
+                                          .wake = [this] { loop.wake(); },
+                                          .effect = std::move(effect)});
   auto slots = workflow::SlotFile::open(folder.file("run/slots"));
   if (!slots) return std::unexpected(slots.error());
   activator = std::make_unique<workflow::ThreadedActivator>(
@@ -227,6 +231,7 @@ Engine::~Engine() {
 }
 
 base::Result<std::unique_ptr<Engine>> Engine::open(const base::DataFolder& folder, const Config& config,
+                                                   base::UniqueFd effect,
                                                    std::function<void(const base::Error&)> on_lost) {
   auto parts = std::make_unique<Parts>(folder, config);
   parts->started_ms = parts->clock.wall_ms();
@@ -234,7 +239,8 @@ base::Result<std::unique_ptr<Engine>> Engine::open(const base::DataFolder& folde
   std::unique_ptr<Engine> engine(new Engine(std::move(parts)));
   Parts& opened = *engine->parts_;
   if (auto status = opened.open_storage(); !status) return std::unexpected(status.error());
-  if (auto status = opened.open_loop(std::move(on_lost)); !status) return std::unexpected(status.error());
+  if (auto status = opened.open_loop(std::move(effect), std::move(on_lost)); !status)
+    return std::unexpected(status.error());
   opened.recovered_ms = (opened.clock.monotonic_ns() - began) / 1'000'000;
   if (auto status = opened.open_api(); !status) return std::unexpected(status.error());
   base::log(base::LogLevel::info, "ready",

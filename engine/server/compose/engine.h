@@ -21,9 +21,11 @@ namespace sandglass::engine::server::compose {
 /// Thread rule: open, close and the questions from one thread.
 class Engine {
  public:
-  /// Blocking: opens the folder (which the caller has locked), recovers, begins to answer. `on_lost` comes
-  /// from the loop's thread when the journal is lost (J6): the process must then end.
+  /// Blocking: opens the folder (which the caller has locked), recovers, begins to answer. `effect` is the
+  /// socket of sandglass-effect, if there is one. `on_lost` comes from the loop's thread when the journal is
+  /// lost (J6): the process must then end.
   static base::Result<std::unique_ptr<Engine>> open(const base::DataFolder& folder, const Config& config,
+                                                    base::UniqueFd effect,
                                                     std::function<void(const base::Error&)> on_lost);
   ~Engine();
 

@@ -25,6 +25,7 @@ struct WorkPorts {
   blob::BlobStore& blobs;
   base::TaskRunner& runner;
   std::function<void()> wake;
+  base::UniqueFd effect;  // socket of sandglass-effect; none: effects are answered "not done"
 };
 
 /// Thread rule: made and destroyed by the composition root; poll, wake_fd and attach_effect on the loop's
