@@ -29,7 +29,7 @@ class RemoteExecutor final : public engine::core::EffectExecutor {
   /// While no executor is attached: now, so that no wait ever ends.
   std::int64_t alone_since_ms() const override;
 
-  /// Readable when poll() may have something; -1 while there is no executor.
+  /// Readable when poll() has something to do. The same descriptor for the whole life.
   int wake_fd() const;
   bool connected() const;
   std::size_t in_flight() const;

@@ -56,6 +56,7 @@ class EffectsTest : public testing::Test {
     world = std::make_unique<EffectWorld>(EffectWorld{*gate, *dialer, clock, {{}, true, ca_file}});
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    engine_end.reset(::dup(pair[0]));
     remote.attach(UniqueFd(pair[0]));
     executor_thread = std::thread([this, fd = pair[1]] {
       Executor executor(*world, limits, UniqueFd(fd));
@@ -64,7 +65,7 @@ class EffectsTest : public testing::Test {
   }
   void stop() {
     if (!executor_thread.joinable()) return;
-    if (remote.connected()) ::shutdown(remote.wake_fd(), SHUT_RDWR);
+    ::shutdown(engine_end.get(), SHUT_RDWR);
     executor_thread.join();
     std::vector<EffectResult> lost;
     remote.poll(lost);
@@ -140,6 +141,7 @@ class EffectsTest : public testing::Test {
   std::unique_ptr<engine::net::Dialer> dialer;
   std::unique_ptr<EffectWorld> world;
   RemoteExecutor remote{clock};
+  UniqueFd engine_end;  // of the same socket as `remote` has
   std::thread executor_thread;
   std::uint64_t last_id = 0;
 };
@@ -356,7 +358,7 @@ TEST_F(EffectsTest, TheExecutorsEndMakesOpenIntentsUnknownAndTheWaitsStartAnew) 
   one.attempt_timeout_ms = 500;
   remote.submit(one);
   while (!arrived) std::this_thread::yield();
-  ::shutdown(remote.wake_fd(), SHUT_RDWR);
+  ::shutdown(engine_end.get(), SHUT_RDWR);
   std::vector<EffectResult> results = wait_for(1);
   EXPECT_EQ(results[0].outcome, Outcome::unknown);
   EXPECT_EQ(results[0].code, Code::executor_lost);
