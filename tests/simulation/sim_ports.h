@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -129,6 +130,44 @@ class SimActivator final : public core::Activator {
   support::SeededRandom& random_;
   bool disorder_;
   std::map<core::StreamId, std::uint64_t> live_;
+  std::vector<std::pair<core::ActivationRequest, std::uint64_t>> waiting_;
+};
+
+/// Answers of another activator, some polls later.
+class SlowActivator final : public core::Activator {
+ public:
+  SlowActivator(std::unique_ptr<core::Activator> inner, support::SeededRandom& random, bool disorder)
+      : inner_(std::move(inner)), random_(random), disorder_(disorder) {}
+
+  bool is_live_at(const core::StreamId& stream, std::uint64_t head) const override {
+    return inner_->is_live_at(stream, head);
+  }
+  std::uint64_t restart_point(const core::StreamState& state) const override {
+    return inner_->restart_point(state);
+  }
+  void submit(core::ActivationRequest request) override {
+    waiting_.push_back({std::move(request), disorder_ && random_.next() % 4 == 0 ? random_.next() % 30 : 0});
+  }
+  void poll(std::vector<core::ActivationAnswer>& answers) override {
+    for (auto& [request, delay] : std::exchange(waiting_, {})) {
+      if (delay > 0) {
+        waiting_.push_back({std::move(request), delay - 1});
+      } else {
+        inner_->submit(std::move(request));
+      }
+    }
+    inner_->poll(answers);
+  }
+  void evict(const core::StreamId& stream) override { inner_->evict(stream); }
+  void evict_all() override {
+    waiting_.clear();
+    inner_->evict_all();
+  }
+
+ private:
+  std::unique_ptr<core::Activator> inner_;
+  support::SeededRandom& random_;
+  bool disorder_;
   std::vector<std::pair<core::ActivationRequest, std::uint64_t>> waiting_;
 };
 

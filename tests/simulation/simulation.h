@@ -16,6 +16,8 @@ enum class Plant : std::uint8_t {
   reply_before_sync,     // the journal says "durable" before it is
   effect_before_intent,  // work starts before the record that asks for it is durable
   timer_lost,            // a due timer is dropped from the index scan
+  lease_granted_twice,   // two admission streams grant the last place both (runs only)
+  not_done_too_early,    // "not done" is believed while an old attempt may still take effect (runs only)
 };
 
 struct SimOptions {
@@ -37,9 +39,9 @@ struct SimResult {
   std::uint64_t late = 0;
 };
 
-SimResult simulate(const SimOptions& options);
-
-/// The command that repeats this run.
-std::string reproduce(const SimOptions& options);
+/// Streams of the test kind: every rule of the shard, with workflow code that is a function of history.
+SimResult simulate_streams(const SimOptions& options);
+/// Runs of random workflows, as coroutines, with operations outside.
+SimResult simulate_runs(const SimOptions& options);
 
 }  // namespace sandglass::tests::simulation

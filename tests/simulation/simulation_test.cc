@@ -20,34 +20,41 @@ class Quiet : public testing::Environment {
 };
 const auto* const kQuiet = testing::AddGlobalTestEnvironment(new Quiet);
 
-TEST(Simulation, OneSeed) {
-  SimOptions options;
-  if (const char* seed = std::getenv("SANDGLASS_SIM_SEED")) options.seed = std::strtoull(seed, nullptr, 10);
-  const SimResult result = simulate(options);
-  EXPECT_TRUE(result.violations.empty()) << reproduce(options) << text_of(result.violations);
+using Simulate = SimResult (*)(const SimOptions&);
+
+/// The line that repeats a run.
+std::string reproduce(const char* what, const SimOptions& options) {
+  return std::string("\n  SANDGLASS_SIM_SEED=") + std::to_string(options.seed) +
+         " test_simulation --gtest_filter=" + what + ".OneSeed";
 }
 
-TEST(Simulation, AThousandSeedsWithCrashesKeepEveryRule) {
+std::uint64_t wanted_seed() {
+  const char* seed = std::getenv("SANDGLASS_SIM_SEED");
+  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
+}
+
+SimResult many_seeds(const char* what, Simulate simulate, std::uint64_t seeds) {
   SimResult sum;
-  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     const SimOptions options{.seed = seed};
     const SimResult result = simulate(options);
-    ASSERT_TRUE(result.violations.empty()) << reproduce(options) << text_of(result.violations);
+    EXPECT_TRUE(result.violations.empty()) << reproduce(what, options) << text_of(result.violations);
+    if (!result.violations.empty()) break;
     sum.crashes += result.crashes;
     sum.records += result.records;
     sum.rebuilds += result.rebuilds;
     sum.late += result.late;
   }
   // A simulation that never gets into trouble proves nothing.
-  EXPECT_GT(sum.crashes, 1000U);
-  EXPECT_GT(sum.late, 1000U);
-  EXPECT_GT(sum.rebuilds, 1000U);
-  RecordProperty("records", static_cast<int>(sum.records));
+  EXPECT_GT(sum.crashes, seeds);
+  EXPECT_GT(sum.late, seeds);
+  EXPECT_GT(sum.rebuilds, seeds);
+  return sum;
 }
 
-// J32
-TEST(Simulation, EvictingEveryCoroutineGivesIdenticalRecords) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+/// J32: nothing in the records says what was cached.
+void same_records_without_cache(Simulate simulate, std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SimOptions options{.seed = seed, .crashes = false, .disorder = false};
     const SimResult cached = simulate(options);
     ASSERT_TRUE(cached.violations.empty()) << "seed " << seed << text_of(cached.violations);
@@ -55,26 +62,57 @@ TEST(Simulation, EvictingEveryCoroutineGivesIdenticalRecords) {
     const SimResult evicted = simulate(options);
     ASSERT_TRUE(evicted.violations.empty()) << "seed " << seed << text_of(evicted.violations);
     ASSERT_EQ(cached.histories, evicted.histories) << "seed " << seed;
-    ASSERT_GT(evicted.rebuilds, cached.rebuilds) << "seed " << seed;
+    ASSERT_GE(evicted.rebuilds, cached.rebuilds) << "seed " << seed;
   }
 }
 
 /// The first seed up to `limit` that finds the bug; 0: none.
-std::uint64_t found_by(Plant plant, std::uint64_t limit) {
+std::uint64_t found_by(Simulate simulate, Plant plant, std::uint64_t limit) {
   for (std::uint64_t seed = 1; seed <= limit; ++seed) {
     if (!simulate({.seed = seed, .plant = plant}).violations.empty()) return seed;
   }
   return 0;
 }
 
-TEST(Simulation, FindsAReplyBeforeTheSyncWithin50Seeds) {
-  EXPECT_NE(found_by(Plant::reply_before_sync, 50), 0U);
+TEST(Streams, OneSeed) {
+  const SimOptions options{.seed = wanted_seed()};
+  const SimResult result = simulate_streams(options);
+  EXPECT_TRUE(result.violations.empty()) << reproduce("Streams", options) << text_of(result.violations);
 }
-TEST(Simulation, FindsAnEffectBeforeItsIntentWithin5Seeds) {
-  EXPECT_NE(found_by(Plant::effect_before_intent, 5), 0U);
+TEST(Streams, FiveHundredSeedsWithCrashesKeepEveryRule) {
+  many_seeds("Streams", simulate_streams, 500);
 }
-TEST(Simulation, FindsALostTimerWithin50Seeds) {
-  EXPECT_NE(found_by(Plant::timer_lost, 50), 0U);
+TEST(Streams, EvictingEveryCoroutineGivesIdenticalRecords) {
+  same_records_without_cache(simulate_streams, 50);
+}
+
+TEST(Runs, OneSeed) {
+  const SimOptions options{.seed = wanted_seed()};
+  const SimResult result = simulate_runs(options);
+  EXPECT_TRUE(result.violations.empty()) << reproduce("Runs", options) << text_of(result.violations);
+}
+TEST(Runs, AThousandSeedsOfRandomWorkflowsEndAsTheirModelSays) {
+  many_seeds("Runs", simulate_runs, 1000);
+}
+TEST(Runs, EvictingEveryCoroutineGivesIdenticalRecords) {
+  same_records_without_cache(simulate_runs, 100);
+}
+
+// Planted bugs: judges that cannot see are no judges.
+TEST(Planted, AReplyBeforeTheSyncIsFoundWithin50Seeds) {
+  EXPECT_NE(found_by(simulate_streams, Plant::reply_before_sync, 50), 0U);
+}
+TEST(Planted, AnEffectBeforeItsIntentIsFoundWithin20Seeds) {
+  EXPECT_NE(found_by(simulate_runs, Plant::effect_before_intent, 20), 0U);
+}
+TEST(Planted, ALostTimerIsFoundWithin50Seeds) {
+  EXPECT_NE(found_by(simulate_streams, Plant::timer_lost, 50), 0U);
+}
+TEST(Planted, ALeaseGrantedTwiceIsFoundWithin100Seeds) {
+  EXPECT_NE(found_by(simulate_runs, Plant::lease_granted_twice, 100), 0U);
+}
+TEST(Planted, NotDoneBelievedTooEarlyIsFoundWithin100Seeds) {
+  EXPECT_NE(found_by(simulate_runs, Plant::not_done_too_early, 100), 0U);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "tests/simulation/simulation.h"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -8,41 +6,40 @@
 #include <utility>
 
 #include "engine/codec/record.h"
-#include "engine/dispatch/local_dispatcher.h"
-#include "engine/journal/memory/journal.h"
 #include "engine/shard/shard_set.h"
-#include "engine/view/memory/view.h"
 #include "tests/simulation/checks.h"
 #include "tests/simulation/outside.h"
 #include "tests/simulation/program.h"
+#include "tests/simulation/sim_engine.h"
 #include "tests/simulation/sim_ports.h"
+#include "tests/simulation/simulation.h"
 #include "tests/support/test_kind.h"
 
 namespace sandglass::tests::simulation {
 namespace {
 
-namespace shard = engine::shard;
 namespace codec = engine::codec;
 
-constexpr std::uint16_t kPartitions = 3;
 constexpr std::size_t kStreams = 4;
 constexpr std::size_t kCalls = 12;
 constexpr std::uint64_t kMaxPolls = 20'000;
-constexpr base::MonotonicNs kTick = 100'000;
 
 /// A caller's wish: applied once, however often it is asked for.
 struct Call {
   std::size_t stream = 0;
   std::int64_t amount = 0;  // 0: start the stream's program
   std::string id;
-  bool sent = false;  // and not answered
+  std::uint64_t sent_by = ~std::uint64_t{0};  // process that it was sent to last
   bool acknowledged = false;
 };
 
 class Simulation {
  public:
   explicit Simulation(const SimOptions& options)
-      : options_(options), random_(options.seed), disk_(random_), outside_(options.seed * 7919) {
+      : options_(options),
+        random_(options.seed),
+        outside_(options.seed * 7919),
+        engine_(options, random_, kinds_, workload(), result_) {
     kinds_.add(std::make_shared<TestKind>());
     shard::register_partition_kind(kinds_);
     for (std::size_t i = 0; i < kStreams; ++i) {
@@ -58,132 +55,53 @@ class Simulation {
   }
 
   SimResult run() {
-    start_process();
+    engine_.start();
     const std::uint64_t calm_after = options_.crashes ? 300 + random_.next() % 1500 : 0;
     while ((result_.polls % 16 != 0 || !done()) && result_.polls < kMaxPolls && result_.violations.empty()) {
-      if (result_.polls < calm_after && random_.next() % 150 == 0) crash();
-      step();
+      if (result_.polls < calm_after && random_.next() % 150 == 0) engine_.crash();
+      talk();
+      engine_.step();
     }
     if (!done() && result_.violations.empty()) violation("not everything came to an end: " + open_ends());
     check_end();
-    end_process();
     return std::move(result_);
   }
 
  private:
-  // ---- the process
-
-  void start_process() {
-    journal::MemoryJournalOptions journal_options{
-        .meta = {.journal_id = "simulation", .partitions = kPartitions}};
-    if (options_.crashes) journal_options.unknown_per_mille = 1;
-    if (!options_.disorder) journal_options.sync_per_mille = journal_options.report_per_mille = 1000;
-    journal_ = std::make_unique<journal::MemoryJournal>(disk_, random_, journal_options);
-    view_ = std::make_unique<view::MemoryView>(disk_, random_, options_.disorder ? 3 : 0);
-    journal::Journal* used_journal = journal_.get();
-    view::View* used_view = view_.get();
-    if (options_.plant == Plant::reply_before_sync) {
-      planted_journal_ = std::make_unique<LyingJournal>(*journal_);
-      used_journal = planted_journal_.get();
-    } else if (options_.plant == Plant::effect_before_intent) {
-      planted_journal_ =
-          std::make_unique<PeekingJournal>(*journal_, [this](const journal::Batch& batch) { peek(batch); });
-      used_journal = planted_journal_.get();
-    } else if (options_.plant == Plant::timer_lost) {
-      planted_view_ = std::make_unique<ForgetfulView>(*view_, [this](const view::Row& row) {
-        const auto key = view::parse_index_key(row.key);
-        return key && key->index == view::Index::due && random_.next() % 3 == 0;
-      });
-      used_view = planted_view_.get();
-    }
-    reads_ = std::make_unique<shard::ViewReads>(*used_view);
-    activity_ = std::make_shared<SimActivity>(outside_, clock_.ns, options_.disorder);
-    registry_ = std::make_unique<core::ActivityRegistry>();
-    registry_->add("echo", std::make_shared<JudgedActivity>(*this, activity_));
-    dispatcher_ = std::make_unique<engine::dispatch::LocalDispatcher>(
-        engine::dispatch::DispatchPorts{*registry_,
-                                        nullptr,
-                                        *reads_,
-                                        clock_,
-                                        [](const core::StreamId&) { return core::DigestKey("t", "r"); },
-                                        {}});
-    activator_ = std::make_unique<SimActivator>(
-        [this](const core::ActivationRequest& request) { return code(request); }, random_, options_.disorder);
-    shard::ShardConfig config{.partitions = kPartitions};
-    config.evict_always = options_.evict_always;
-    config.timer_horizon_ms = 60;
-    config.max_timers = 3;
-    config.max_resident = options_.disorder || options_.evict_always ? 2 : 100;
-    config.max_live = 2;
-    if (!options_.disorder)
-      config.activation_wait_us = 1'000'000'000;  // late output would depend on reading times
-    auto opened = shard::ShardSet::open(
-        config, {kinds_, *used_view, *reads_, *used_journal, *activator_, *dispatcher_});
-    if (!opened) {
-      violation("cannot open: " + opened.error().message);
-      return;
-    }
-    set_ = std::move(*opened);
-    for (Call& call : calls_) call.sent = false;
-  }
-
-  void end_process() {
-    if (set_) count(set_->counters());
-    set_.reset();
-    dispatcher_.reset();
-    activator_.reset();
-    activity_.reset();
-    reads_.reset();
-    planted_view_.reset();
-    view_.reset();
-    planted_journal_.reset();
-    journal_.reset();
-    ++process_;
-  }
-
-  void crash() {
-    ++result_.crashes;
-    end_process();
-    disk_.crash();
-    start_process();
-  }
-
-  void step() {
-    ++result_.polls;
-    talk();
-    const bool worked = set_->poll({clock_.wall_ms(), clock_.monotonic_ns()});
-    activity_->poll();
-    if (set_->lost()) {
-      if (!options_.crashes) violation("lost without a reason: " + set_->lost()->message);
-      return crash();
-    }
-    // Time passes while something is under way; else it leaps to what comes next.
-    if (options_.disorder) {
-      clock_.ns += kTick;
-    }
-    if (!worked && !activator_->busy() && journal_->waiting() == 0 && view_->waiting() == 0) {
-      const std::int64_t wall_ms = clock_.wall_ms();
-      const std::int64_t wake_ms = set_->next_wake_ms({wall_ms, clock_.monotonic_ns()});
-      const std::int64_t wake_ns = clock_.ns + (wake_ms - wall_ms) * 1'000'000 - clock_.ns % 1'000'000;
-      clock_.ns = std::max(clock_.ns, std::min(wake_ns, activity_->next_ns()));
-    }
+  Workload workload() {
+    return {.make_activator =
+                [this](bool disorder) {
+                  return std::make_unique<SimActivator>(
+                      [this](const core::ActivationRequest& request) { return code(request); }, random_,
+                      disorder);
+                },
+            .add_activities =
+                [this](core::ActivityRegistry& registry) {
+                  activity_ = std::make_shared<SimActivity>(outside_, engine_.clock().ns, options_.disorder);
+                  registry.add("echo", std::make_shared<JudgedActivity>(*this, activity_));
+                },
+            .peek = [this](const journal::Batch& batch) { peek(batch); },
+            .next_outside_ns = [this] { return activity_->next_ns(); },
+            .poll_outside = [this] { activity_->poll(); }};
   }
 
   // ---- callers
 
   void talk() {
     for (Call& call : calls_) {
-      if (call.acknowledged || call.sent || (options_.disorder && random_.next() % 20 != 0)) continue;
-      call.sent = true;
-      set_->submit({.target = streams_[call.stream],
-                    .command = call.amount == 0 ? test_command(Wake{"start"})
-                                                : test_command(Add{"called", call.amount}),
-                    .request_id = call.id,
-                    .request_digest = base::sha256(call.id),
-                    .on_reply = [this, &call, process = process_](base::Result<shard::Reply> reply) {
-                      if (process != process_) return;
-                      answered(call, std::move(reply));
-                    }});
+      if (call.acknowledged || call.sent_by == engine_.process() ||
+          (options_.disorder && random_.next() % 20 != 0)) {
+        continue;
+      }
+      call.sent_by = engine_.process();
+      engine_.set().submit({.target = streams_[call.stream],
+                            .command = call.amount == 0 ? test_command(Wake{"start"})
+                                                        : test_command(Add{"called", call.amount}),
+                            .request_id = call.id,
+                            .request_digest = base::sha256(call.id),
+                            .on_reply = [this, &call](base::Result<shard::Reply> reply) {
+                              answered(call, std::move(reply));
+                            }});
     }
     if (options_.disorder && random_.next() % 50 == 0) read(random_.next() % kStreams);
   }
@@ -192,7 +110,7 @@ class Simulation {
     if (!reply) {
       if (reply.error().code != base::Code::outcome_unknown)
         violation("a call was refused: " + reply.error().message);
-      return;  // sent again by the next process
+      return;  // sent again to the next process
     }
     call.acknowledged = true;
     see(call.stream, reply->head);
@@ -203,15 +121,14 @@ class Simulation {
 
   void read(std::size_t stream) {
     const std::uint64_t at_least = seen_[stream];
-    set_->read(streams_[stream],
-               [this, stream, at_least, process = process_](base::Result<shard::StreamRead> read) {
-                 if (process != process_ || !read) return;
-                 if (read->head < at_least) {
-                   violation("J5: " + streams_[stream].text() + " was seen at record " +
-                             std::to_string(at_least) + " and is at " + std::to_string(read->head));
-                 }
-                 see(stream, read->head);
-               });
+    engine_.set().read(streams_[stream], [this, stream, at_least](base::Result<shard::StreamRead> read) {
+      if (!read) return;
+      if (read->head < at_least) {
+        violation("J5: " + streams_[stream].text() + " was seen at record " + std::to_string(at_least) +
+                  " and is at " + std::to_string(read->head));
+      }
+      see(stream, read->head);
+    });
   }
 
   // ---- workflow code, and the outside
@@ -260,9 +177,8 @@ class Simulation {
   // ---- the end
 
   bool done() {
-    if (!set_ || !std::ranges::all_of(calls_, [](const Call& call) { return call.acknowledged; }))
-      return false;
-    if (!set_->quiet() || dispatcher_->under_way() > 0) return false;
+    if (!std::ranges::all_of(calls_, [](const Call& call) { return call.acknowledged; })) return false;
+    if (!engine_.set().quiet() || engine_.actions_under_way() > 0) return false;
     return std::ranges::all_of(streams_,
                                [this](const auto& stream) {
                                  const auto log = durable_log(stream);
@@ -279,14 +195,14 @@ class Simulation {
       if (std::ranges::find(log, "1:end") == log.end()) text += stream.text() + " ";
     }
     return text + std::to_string(undelivered()) + " undelivered, quiet " +
-           (set_ && set_->quiet() ? "yes" : "no");
+           (engine_.set().quiet() ? "yes" : "no");
   }
 
   std::size_t undelivered() const {
     std::size_t count = 0;
     for (std::uint16_t p = 0; p < kPartitions; ++p) {
       const view::KeyRange range = view::index_range(p, view::Index::undelivered);
-      count += disk_.scan({.first = range.first, .last = range.last}).rows.size();
+      count += engine_.disk().scan({.first = range.first, .last = range.last}).rows.size();
     }
     return count;
   }
@@ -294,7 +210,8 @@ class Simulation {
   std::vector<std::string> durable_log(const core::StreamId& stream) const {
     engine::fold::StreamFold fold(*kinds_.find(stream.kind), stream);
     const view::KeyRange range = view::record_range(stream, 1);
-    for (const auto& row : disk_.scan({.first = range.first, .last = range.last, .limit = 100'000}).rows) {
+    for (const auto& row :
+         engine_.disk().scan({.first = range.first, .last = range.last, .limit = 100'000}).rows) {
       const auto record =
           codec::decode_record(stream, view::get_u64(view::parse_stream_key(row.key)->rest), row.value);
       const auto turn = engine::fold::read_turn(fold.kind(), *record);
@@ -305,8 +222,8 @@ class Simulation {
 
   void check_end() {
     if (!result_.violations.empty()) return;
-    check_chains(disk_, kPartitions, "simulation", result_.violations);
-    check_view(disk_, kinds_, kPartitions, result_.violations);
+    check_chains(engine_.disk(), kPartitions, "simulation", result_.violations);
+    check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
     for (std::size_t at = 0; at < kStreams; ++at) check_stream(at);
     for (const auto& [key, times] : outside_.all()) {
       if (!options_.crashes && times != 1) violation("performed " + std::to_string(times) + " times: " + key);
@@ -354,46 +271,24 @@ class Simulation {
   }
 
   void violation(std::string what) { result_.violations.push_back(std::move(what)); }
-  void count(const shard::ShardCounters& counters) {
-    result_.records += counters.records;
-    result_.rebuilds += counters.rebuilds;
-    result_.late += counters.late;
-  }
 
   SimOptions options_;
   SimResult result_;
   support::SeededRandom random_;
-  view::MemoryDisk disk_;
   Outside outside_;
-  SimClock clock_;
   engine::fold::Registry kinds_;
   std::vector<core::StreamId> streams_;
   std::vector<Program> programs_;
   std::vector<Call> calls_;
   std::map<std::size_t, std::uint64_t> seen_;
-
-  std::uint64_t process_ = 0;
-  std::unique_ptr<journal::MemoryJournal> journal_;
-  std::unique_ptr<journal::Journal> planted_journal_;
-  std::unique_ptr<view::MemoryView> view_;
-  std::unique_ptr<view::View> planted_view_;
-  std::unique_ptr<shard::ViewReads> reads_;
   std::shared_ptr<SimActivity> activity_;
-  std::unique_ptr<core::ActivityRegistry> registry_;
-  std::unique_ptr<SimActivator> activator_;
-  std::unique_ptr<engine::dispatch::LocalDispatcher> dispatcher_;
-  std::unique_ptr<shard::ShardSet> set_;
+  SimEngine engine_;
 };
 
 }  // namespace
 
-SimResult simulate(const SimOptions& options) {
+SimResult simulate_streams(const SimOptions& options) {
   return Simulation(options).run();
-}
-
-std::string reproduce(const SimOptions& options) {
-  return "SANDGLASS_SIM_SEED=" + std::to_string(options.seed) +
-         " test_simulation --gtest_filter=Simulation.OneSeed";
 }
 
 }  // namespace sandglass::tests::simulation

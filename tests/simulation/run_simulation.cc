@@ -1,0 +1,320 @@
+// Runs of random C++ workflows on the whole engine: their results must be those of the model, every payment
+// must be made once, and never may there be more sandboxes than are allowed.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "engine/codec/record.h"
+#include "engine/fold/stream_fold.h"
+#include "engine/run/codec/codec.h"
+#include "engine/run/decider.h"
+#include "engine/run/view/run_view.h"
+#include "engine/workflow/activator.h"
+#include "engine/workflow/registry.h"
+#include "sandbox-runtime/scheduler/codec/codec.h"
+#include "tests/simulation/checks.h"
+#include "tests/simulation/run_outside.h"
+#include "tests/simulation/run_program.h"
+#include "tests/simulation/sim_engine.h"
+#include "tests/simulation/simulation.h"
+
+namespace sandglass::tests::simulation {
+namespace {
+
+namespace codec = engine::codec;
+namespace fold = engine::fold;
+namespace run = engine::run;
+namespace scheduler = sandbox_runtime::scheduler;
+
+using RunKind =
+    fold::Kind<core::StreamKind::run, true, run::RunDecider, run::codec::RunCodec, run::view::RunView>;
+
+constexpr std::size_t kRuns = 3;
+constexpr std::uint64_t kMaxPolls = 40'000;
+constexpr std::size_t kSandboxes = 1;
+constexpr const char* kTenantKey = "tenant key";
+
+/// A call that is repeated until it is answered.
+struct Call {
+  core::StreamId target;
+  std::function<core::CommandPtr()> make;
+  std::string id;
+  std::uint64_t sent_by = ~std::uint64_t{0};
+  bool acknowledged = false;
+};
+
+class RunSimulation {
+ public:
+  explicit RunSimulation(const SimOptions& options)
+      : options_(options),
+        random_(options.seed),
+        outside_(options.seed * 7919, ns_, options.disorder, result_.violations),
+        engine_(options, random_, kinds_, workload(), result_) {
+    kinds_.add(std::make_shared<RunKind>());
+    kinds_.add(scheduler::codec::make_admission_kind());
+    kinds_.add(scheduler::codec::make_pool_kind());
+    shard::register_partition_kind(kinds_);
+    admissions_ = {scheduler::admission_stream(),
+                   core::StreamId::named(core::StreamKind::admission, "another")};
+    for (std::size_t i = 0; i < kRuns; ++i) add_run(i);
+    workflows_.add("random", "1", [this](engine::workflow::Context& ctx, Json input) {
+      const auto at = input.at("run").get<std::size_t>();
+      return walk(ctx, programs_[at], waits_, admission_of(at));
+    });
+    configure();
+    outside_.set_sandbox_limit(kSandboxes);
+    // Planted: the engine believes "not done" although an old attempt may still take effect (J16).
+    if (options.plant == Plant::not_done_too_early)
+      waits_ = {.permit_ms = 1, .attempt_timeout_ms = 1, .settle_ms = 1};
+  }
+
+  SimResult run() {
+    engine_.start();
+    const std::uint64_t calm_after = options_.crashes ? 300 + random_.next() % 1500 : 0;
+    while ((result_.polls % 16 != 0 || !done()) && result_.polls < kMaxPolls && result_.violations.empty()) {
+      if (result_.polls < calm_after && random_.next() % 150 == 0) {
+        outside_.process_ended();
+        engine_.crash();
+      }
+      talk();
+      if (engine_.step()) outside_.process_ended();
+      ns_ = engine_.clock().ns;
+    }
+    if (!done() && result_.violations.empty()) violation("not everything came to an end: " + open_ends());
+    check_end();
+    return std::move(result_);
+  }
+
+ private:
+  void add_run(std::size_t at) {
+    streams_.push_back(core::StreamId::named(core::StreamKind::run, "run" + std::to_string(at)));
+    programs_.push_back(random_run(random_));
+    const core::StreamId stream = streams_.back();
+    const core::DigestKey key(kTenantKey, stream.bytes());
+    const auto payload = [key](const Json& json) { return key.make(core::Encoding::json, json.dump()); };
+    add_call(stream, "start", [payload, at] {
+      run::StartRun start{.workflow = "random", .version = "1", .tenant = "t", .user = "u"};
+      start.input = payload({{"run", at}});
+      return core::make_command<run::Command>(run::Command(std::move(start)));
+    });
+    for (const std::string& name : signals_of(programs_.back())) {
+      add_call(stream, "signal " + name, [payload, name] {
+        return core::make_command<run::Command>(run::Command(run::Signal{name, payload({{"signal", name}})}));
+      });
+    }
+  }
+
+  void configure() {
+    for (const auto& admission : admissions_) {
+      add_call(admission, "configure", [] {
+        using Command = scheduler::AdmissionDecider::Command;
+        return core::make_command<Command>(
+            scheduler::ConfigureAdmission{{.global = kSandboxes, .per_user = 5}});
+      });
+    }
+  }
+
+  void add_call(const core::StreamId& target, std::string id, std::function<core::CommandPtr()> make) {
+    calls_.push_back({.target = target, .make = std::move(make), .id = std::move(id)});
+  }
+
+  /// Planted: two admissions that know nothing of each other grant the last place both (J21).
+  core::StreamId admission_of(std::size_t at) const {
+    return admissions_[options_.plant == Plant::lease_granted_twice ? at % 2 : 0];
+  }
+
+  Workload workload() {
+    return {.make_activator = [this](bool disorder) { return make_activator(disorder); },
+            .add_activities = [this](core::ActivityRegistry& registry) { add_activities(registry); },
+            .operations = [this]() -> core::Operations* { return operations_.get(); },
+            .peek = [this](const journal::Batch& batch) { peek(batch); },
+            .next_outside_ns = [this] { return outside_.next_ns(); },
+            .poll_outside = [this] { outside_.poll(); }};
+  }
+
+  std::unique_ptr<core::Activator> make_activator(bool disorder) {
+    auto inner = std::make_unique<engine::workflow::InlineActivator>(
+        workflows_, [](const std::string&) { return std::string(kTenantKey); });
+    return std::make_unique<SlowActivator>(std::move(inner), random_, disorder);
+  }
+
+  void add_activities(core::ActivityRegistry& registry) {
+    const Judge judge = [this](const auto& stream, const auto& path) {
+      must_be_durable<run::StepScheduled>(stream, path);
+    };
+    const Judge intent = [this](const auto& stream, const auto& path) {
+      must_be_durable<run::OperationIntended>(stream, path);
+    };
+    const auto add = [&](const char* name, Judge judged, auto method) {
+      registry.add(name, std::make_shared<OutsideActivity>(
+                             judged, [this, method](const core::ActivityCall& call, core::ActivityDone done) {
+                               (outside_.*method)(call, std::move(done));
+                             }));
+    };
+    add("work", judge, &RunOutside::work);
+    add("look", nullptr, &RunOutside::look);
+    for (const char* name : {"sandbox.create", "sandbox.renew", "sandbox.destroy"}) {
+      add(name, nullptr, &RunOutside::sandbox);
+    }
+    operations_ = std::make_unique<OutsideOperations>(outside_, intent);
+  }
+
+  // ---- judges
+
+  template <class Visit>
+  void for_each_event(const core::StreamId& stream, Visit visit) const {
+    const view::KeyRange range = view::record_range(stream, 1);
+    const auto& rows = engine_.disk().rows();
+    for (auto row = rows.lower_bound(range.first); row != rows.end() && row->first < range.last; ++row) {
+      const auto record =
+          codec::decode_record(stream, view::get_u64(view::parse_stream_key(row->first)->rest), row->second);
+      const auto turn = fold::read_turn(*kinds_.find(stream.kind), *record);
+      for (const run::Event& event : static_cast<const core::Events<run::Event>&>(*turn->events).items) {
+        visit(event, *record);
+      }
+    }
+  }
+
+  template <class E>
+  void must_be_durable(const core::StreamId& stream, const std::string& path) {
+    bool durable = false;
+    for_each_event(stream, [&](const run::Event& event, const core::StoredRecord&) {
+      const auto* asked = std::get_if<E>(&event);
+      durable = durable || (asked != nullptr && asked->path == path);
+    });
+    if (!durable) violation("an effect before its record is durable: " + stream.text() + " " + path);
+  }
+
+  void peek(const journal::Batch& batch) {
+    for (const auto& ordered : batch.records) {
+      if (ordered.record.stream.kind != core::StreamKind::run) continue;
+      const auto turn = fold::read_turn(*kinds_.find(core::StreamKind::run), ordered.record);
+      for (const run::Event& event : static_cast<const core::Events<run::Event>&>(*turn->events).items) {
+        if (const auto* intent = std::get_if<run::OperationIntended>(&event)) {
+          must_be_durable<run::OperationIntended>(ordered.record.stream, intent->path);
+        }
+      }
+    }
+  }
+
+  // ---- callers
+
+  void talk() {
+    for (Call& call : calls_) {
+      const bool start = call.id == "start" || call.id == "configure";
+      if (call.acknowledged || call.sent_by == engine_.process()) continue;
+      if (!start && !started(call.target)) continue;
+      if (options_.disorder && random_.next() % 20 != 0) continue;
+      call.sent_by = engine_.process();
+      engine_.set().submit({.target = call.target,
+                            .command = call.make(),
+                            .request_id = call.id,
+                            .request_digest = base::sha256(call.id),
+                            .on_reply = [this, &call](base::Result<shard::Reply> reply) {
+                              if (reply) call.acknowledged = true;
+                              if (!reply && reply.error().code != base::Code::outcome_unknown) {
+                                violation(call.id + " was refused: " + reply.error().message);
+                              }
+                            }});
+    }
+  }
+
+  bool started(const core::StreamId& stream) const {
+    return std::ranges::any_of(calls_, [&](const Call& call) {
+      return call.target == stream && call.id == "start" && call.acknowledged;
+    });
+  }
+
+  // ---- the end
+
+  run::State state_of(const core::StreamId& stream, Json* result = nullptr) const {
+    fold::StreamFold fold(*kinds_.find(stream.kind), stream);
+    const view::KeyRange range = view::record_range(stream, 1);
+    std::vector<core::StoredRecord> records;
+    for (const auto& row :
+         engine_.disk().scan({.first = range.first, .last = range.last, .limit = 100'000}).rows) {
+      records.push_back(
+          *codec::decode_record(stream, view::get_u64(view::parse_stream_key(row.key)->rest), row.value));
+      const auto turn = fold::read_turn(fold.kind(), records.back());
+      if (!turn || !fold.apply(*turn)) break;
+    }
+    const run::State& state = static_cast<const core::StateOf<run::State>&>(*fold.state()).value;
+    if (result != nullptr && state.result.seq != 0) {
+      *result = Json::parse(records[state.result.seq - 1].slots[state.result.slot]->bytes, nullptr, false);
+    }
+    return state;
+  }
+
+  bool done() const {
+    if (!std::ranges::all_of(calls_, [](const Call& call) { return call.acknowledged; })) return false;
+    if (!engine_.quiet() || engine_.actions_under_way() > 0 || outside_.sandboxes() > 0) return false;
+    return std::ranges::all_of(
+        streams_, [this](const auto& stream) { return run::is_closed(state_of(stream).status); });
+  }
+
+  std::string open_ends() const {
+    std::string text;
+    for (const Call& call : calls_)
+      text += call.acknowledged ? "" : call.target.text() + " " + call.id + "; ";
+    for (const auto& stream : streams_) {
+      const run::State state = state_of(stream);
+      text +=
+          stream.text() + " is " + std::string(run::name_of(state.status)) + " " + state.stuck.message + "; ";
+    }
+    return text + std::to_string(outside_.sandboxes()) + " sandboxes, " +
+           std::to_string(engine_.actions_under_way()) + " actions";
+  }
+
+  void check_end() {
+    if (!result_.violations.empty()) return;
+    check_chains(engine_.disk(), kPartitions, "simulation", result_.violations);
+    check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
+    std::size_t operations = 0;
+    for (std::size_t at = 0; at < kRuns; ++at) {
+      Json result;
+      const run::State state = state_of(streams_[at], &result);
+      const Json expected = result_of(programs_[at]);
+      if (state.status != run::RunStatus::completed || result != expected) {
+        violation(streams_[at].text() + " is " + std::string(run::name_of(state.status)) + " with " +
+                  result.dump() + ", expected " + expected.dump());
+      }
+      operations += operations_of(programs_[at]);
+      auto& history = result_.histories[streams_[at].text()];
+      for_each_event(streams_[at], [&](const run::Event& event, const core::StoredRecord& record) {
+        const auto encoded = run::codec::RunCodec::encode(event);
+        history.push_back(std::to_string(record.seq) + " " + std::string(run::codec::event_name(event)) +
+                          " " + base::to_hex(encoded.body));
+      });
+    }
+    const auto once =
+        std::ranges::count_if(outside_.paid(), [](const auto& entry) { return entry.second == 1; });
+    if (static_cast<std::size_t>(once) != operations) {
+      violation(std::to_string(once) + " payments were made once, of " + std::to_string(operations));
+    }
+  }
+
+  void violation(std::string what) { result_.violations.push_back(std::move(what)); }
+
+  SimOptions options_;
+  SimResult result_;
+  support::SeededRandom random_;
+  std::int64_t ns_ = 0;
+  RunOutside outside_;
+  engine::fold::Registry kinds_;
+  engine::workflow::Registry workflows_;
+  Waits waits_;
+  std::vector<core::StreamId> admissions_;
+  std::vector<core::StreamId> streams_;
+  std::vector<Node> programs_;
+  std::vector<Call> calls_;
+  std::unique_ptr<OutsideOperations> operations_;
+  SimEngine engine_;
+};
+
+}  // namespace
+
+SimResult simulate_runs(const SimOptions& options) {
+  return RunSimulation(options).run();
+}
+
+}  // namespace sandglass::tests::simulation

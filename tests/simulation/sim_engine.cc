@@ -1,0 +1,134 @@
+#include "tests/simulation/sim_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/view/keys.h"
+
+namespace sandglass::tests::simulation {
+namespace {
+
+constexpr base::MonotonicNs kTick = 100'000;
+
+}  // namespace
+
+SimEngine::SimEngine(const SimOptions& options, support::SeededRandom& random,
+                     const engine::fold::Registry& kinds, Workload workload, SimResult& result)
+    : options_(options),
+      random_(random),
+      kinds_(kinds),
+      workload_(std::move(workload)),
+      result_(result),
+      disk_(random) {}
+
+SimEngine::~SimEngine() {
+  end();
+}
+
+void SimEngine::plant(journal::Journal*& used_journal, view::View*& used_view) {
+  const auto forget = [&](auto drops) {
+    planted_view_ = std::make_unique<ForgetfulView>(*view_, drops);
+    used_view = planted_view_.get();
+  };
+  switch (options_.plant) {
+    case Plant::reply_before_sync:
+      planted_journal_ = std::make_unique<LyingJournal>(*journal_);
+      used_journal = planted_journal_.get();
+      break;
+    case Plant::effect_before_intent:
+      planted_journal_ = std::make_unique<PeekingJournal>(*journal_, workload_.peek);
+      used_journal = planted_journal_.get();
+      break;
+    case Plant::timer_lost:
+      forget([this](const view::Row& row) {
+        const auto key = view::parse_index_key(row.key);
+        return key && key->index == view::Index::due && random_.next() % 3 == 0;
+      });
+      break;
+    default:
+      break;  // of a workload
+  }
+}
+
+void SimEngine::start() {
+  journal::MemoryJournalOptions journal_options{
+      .meta = {.journal_id = "simulation", .partitions = kPartitions}};
+  if (options_.crashes) journal_options.unknown_per_mille = 1;
+  if (!options_.disorder) journal_options.sync_per_mille = journal_options.report_per_mille = 1000;
+  journal_ = std::make_unique<journal::MemoryJournal>(disk_, random_, journal_options);
+  view_ = std::make_unique<view::MemoryView>(disk_, random_, options_.disorder ? 3 : 0);
+  journal::Journal* used_journal = journal_.get();
+  view::View* used_view = view_.get();
+  plant(used_journal, used_view);
+  reads_ = std::make_unique<shard::ViewReads>(*used_view);
+  registry_ = std::make_unique<core::ActivityRegistry>();
+  workload_.add_activities(*registry_);
+  dispatcher_ = std::make_unique<engine::dispatch::LocalDispatcher>(engine::dispatch::DispatchPorts{
+      *registry_,
+      workload_.operations(),
+      *reads_,
+      clock_,
+      [](const core::StreamId& stream) { return core::DigestKey("tenant key", stream.bytes()); },
+      {}});
+  activator_ = workload_.make_activator(options_.disorder);
+
+  shard::ShardConfig config{.partitions = kPartitions};
+  config.evict_always = options_.evict_always;
+  config.timer_horizon_ms = 60;
+  config.max_timers = 3;
+  config.max_resident = options_.disorder || options_.evict_always ? 2 : 100;
+  config.max_live = 2;
+  if (!options_.disorder) config.activation_wait_us = 1'000'000'000;  // late output depends on reading times
+  auto opened =
+      shard::ShardSet::open(config, {kinds_, *used_view, *reads_, *used_journal, *activator_, *dispatcher_});
+  SG_CHECK(opened, opened.error().message);
+  set_ = std::move(*opened);
+}
+
+void SimEngine::end() {
+  if (set_) {
+    result_.records += set_->counters().records;
+    result_.rebuilds += set_->counters().rebuilds;
+    result_.late += set_->counters().late;
+  }
+  set_.reset();
+  dispatcher_.reset();
+  activator_.reset();
+  registry_.reset();
+  reads_.reset();
+  planted_view_.reset();
+  view_.reset();
+  planted_journal_.reset();
+  journal_.reset();
+  ++process_;
+}
+
+void SimEngine::crash() {
+  ++result_.crashes;
+  end();
+  disk_.crash();
+  start();
+}
+
+bool SimEngine::step() {
+  ++result_.polls;
+  const bool worked = set_->poll({clock_.wall_ms(), clock_.monotonic_ns()});
+  workload_.poll_outside();
+  if (set_->lost()) {
+    if (!options_.crashes) result_.violations.push_back("lost without a reason: " + set_->lost()->message);
+    crash();
+    return true;
+  }
+  // Time passes while something is under way; else it leaps to what comes next.
+  if (options_.disorder) clock_.ns += kTick;
+  if (!worked && journal_->waiting() == 0 && view_->waiting() == 0) {
+    const std::int64_t wall_ms = clock_.wall_ms();
+    const std::int64_t wake_ms = set_->next_wake_ms({wall_ms, clock_.monotonic_ns()});
+    const std::int64_t wake_ns = clock_.ns + (wake_ms - wall_ms) * 1'000'000 - clock_.ns % 1'000'000;
+    clock_.ns = std::max(clock_.ns, std::min(wake_ns, workload_.next_outside_ns()));
+  }
+  return false;
+}
+
+}  // namespace sandglass::tests::simulation

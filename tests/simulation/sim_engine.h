@@ -1,0 +1,83 @@
+// One engine process after another on one disk: shards, dispatcher and ports, the clock, and crashes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/core/ports/activity.h"
+#include "engine/core/ports/operations.h"
+#include "engine/dispatch/local_dispatcher.h"
+#include "engine/journal/memory/journal.h"
+#include "engine/shard/shard_set.h"
+#include "engine/view/memory/view.h"
+#include "tests/simulation/outside.h"
+#include "tests/simulation/sim_ports.h"
+#include "tests/simulation/simulation.h"
+
+namespace sandglass::tests::simulation {
+
+namespace shard = engine::shard;
+
+inline constexpr std::uint16_t kPartitions = 3;
+
+/// What a workload brings.
+struct Workload {
+  /// Of each process. `disorder`: answers may come some polls later.
+  std::function<std::unique_ptr<core::Activator>(bool disorder)> make_activator;
+  /// Called at each start of a process, whose activities end with it.
+  std::function<void(core::ActivityRegistry&)> add_activities;
+  std::function<core::Operations*()> operations = [] { return nullptr; };
+  /// Plant::effect_before_intent: sees records before they are durable.
+  std::function<void(const journal::Batch&)> peek;
+  /// What of the outside is still to come in this process: virtual time of the next, and doing what is due.
+  std::function<std::int64_t()> next_outside_ns;
+  std::function<void()> poll_outside;
+};
+
+class SimEngine {
+ public:
+  SimEngine(const SimOptions& options, support::SeededRandom& random, const engine::fold::Registry& kinds,
+            Workload workload, SimResult& result);
+  ~SimEngine();
+
+  void start();
+  /// Power is lost and comes back: what was not synced may be gone.
+  void crash();
+  /// One poll, then the passing of time. True: the process was replaced because it had lost its journal.
+  bool step();
+
+  shard::ShardSet& set() { return *set_; }
+  bool running() const { return set_ != nullptr; }
+  const view::MemoryDisk& disk() const { return disk_; }
+  const SimClock& clock() const { return clock_; }
+  bool quiet() const { return set_->quiet(); }
+  std::size_t actions_under_way() const { return dispatcher_->under_way(); }
+  /// Counts processes: answers of an earlier one are not for the present callers.
+  std::uint64_t process() const { return process_; }
+
+ private:
+  void end();
+  void plant(journal::Journal*& used_journal, view::View*& used_view);
+
+  SimOptions options_;
+  support::SeededRandom& random_;
+  const engine::fold::Registry& kinds_;
+  Workload workload_;
+  SimResult& result_;
+  view::MemoryDisk disk_;
+  SimClock clock_;
+  std::uint64_t process_ = 0;
+
+  std::unique_ptr<journal::MemoryJournal> journal_;
+  std::unique_ptr<journal::Journal> planted_journal_;
+  std::unique_ptr<view::MemoryView> view_;
+  std::unique_ptr<view::View> planted_view_;
+  std::unique_ptr<shard::ViewReads> reads_;
+  std::unique_ptr<core::ActivityRegistry> registry_;
+  std::unique_ptr<core::Activator> activator_;
+  std::unique_ptr<engine::dispatch::LocalDispatcher> dispatcher_;
+  std::unique_ptr<shard::ShardSet> set_;
+};
+
+}  // namespace sandglass::tests::simulation
