@@ -224,8 +224,10 @@ void Shard::release_record(ClosedRecord& closed) {
   followers_.grown(stream.stream);
 }
 
-/// Turns are kept while they are not in the view, and while a live coroutine has not seen them.
+/// Turns are kept while they are not in the view, while a live coroutine has not seen them, and while a turn
+/// is open.
 void Shard::forget_turns(Resident& stream) {
+  if (stream.open != nullptr) return;
   if (stream.coroutine_head != 0 && stream.recent.size() > kTurnsKeptForCoroutine) {
     ports_.activator.evict(stream.stream);
     streams_.coroutine_gone(stream);

@@ -55,19 +55,20 @@ void Shard::request_activation(Resident& stream) {
   const std::uint64_t restart =
       std::max<std::uint64_t>(1, ports_.activator.restart_point(*stream.fold->state()));
   const std::uint64_t durable = stream.durable_seq;
-  std::vector<core::TurnView> undurable;
-  for (const core::TurnView& turn : stream.recent) {
-    if (turn.info.seq > durable && turn.info.seq >= restart) undurable.push_back(turn);
-  }
-  if (restart > durable) return send_request(stream, std::move(undurable), true);
+  // While the turn is open `recent` only grows: the record may close without its answer while we read.
+  const auto newer = [&stream, durable, restart](std::vector<core::TurnView> turns) {
+    for (const core::TurnView& turn : stream.recent) {
+      if (turn.info.seq > durable && turn.info.seq >= restart) turns.push_back(turn);
+    }
+    return turns;
+  };
+  if (restart > durable) return send_request(stream, newer({}), true);
   ++stream.reads;
   loader_.read_turns(stream.fold->kind(), stream.stream, restart, durable,
-                     [this, &stream, undurable = std::move(undurable)](
-                         base::Result<std::vector<core::TurnView>> turns) mutable {
+                     [this, &stream, newer](base::Result<std::vector<core::TurnView>> turns) {
                        --stream.reads;
                        if (!turns) return fail(turns.error());
-                       turns->insert(turns->end(), undurable.begin(), undurable.end());
-                       send_request(stream, std::move(*turns), true);
+                       send_request(stream, newer(std::move(*turns)), true);
                      });
 }
 

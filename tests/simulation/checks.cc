@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 
+#include "engine/codec/messages.h"
 #include "engine/codec/record.h"
 #include "engine/fold/project.h"
+#include "engine/run/codec/codec.h"
 #include "engine/view/keys.h"
 
 namespace sandglass::tests::simulation {
@@ -106,6 +108,37 @@ void check_view(const view::MemoryDisk& disk, const fold::Registry& kinds, std::
   for (const auto& [key, value] : rebuilt) {
     if (!live.contains(key)) violations.push_back("the view lacks a row: " + engine::base::to_hex(key));
   }
+}
+
+std::string dump(const view::MemoryDisk& disk, std::uint16_t partitions) {
+  std::multimap<std::int64_t, std::string> lines;
+  std::vector<std::string> ignored;
+  for (core::PartitionId partition = 0; partition < partitions; ++partition) {
+    for (const auto& [link, record] : read_partition(disk, partition, ignored)) {
+      const auto header = codec::decode_header(record);
+      std::string line = std::to_string(header->time_ms) + " e" + std::to_string(header->epoch) + " " +
+                         record.stream.text().substr(0, 12) + " #" + std::to_string(record.seq) + " ";
+      if (header->consumed) line += "from " + header->consumed->source.text().substr(0, 12) + " ";
+      if (header->continues != 0) line += "continues #" + std::to_string(header->continues) + " ";
+      if (header->unanswered) line += "unanswered ";
+      for (const auto& event : header->events) {
+        const bool is_run = record.stream.kind == core::StreamKind::run;
+        line += is_run ? std::string(engine::run::codec::event_name(event.type)) : std::to_string(event.type);
+        line += " ";
+      }
+      for (const auto& message : header->messages) {
+        line +=
+            std::string(codec::message_name(message.type)) + "->" + message.target.text().substr(0, 12) + " ";
+      }
+      for (const auto& timer : header->timers_started)
+        line += "+" + timer.key + "@" + std::to_string(timer.due_ms) + " ";
+      for (const auto& timer : header->timers_ended) line += "-" + timer.key + " ";
+      lines.emplace(header->time_ms, std::move(line));
+    }
+  }
+  std::string text;
+  for (const auto& [time, line] : lines) text += line + "\n";
+  return text;
 }
 
 }  // namespace sandglass::tests::simulation

@@ -17,4 +17,7 @@ void check_chains(const engine::view::MemoryDisk& disk, std::uint16_t partitions
 void check_view(const engine::view::MemoryDisk& disk, const engine::fold::Registry& kinds,
                 std::uint16_t partitions, std::vector<std::string>& violations);
 
+/// All records in the order of their time, a line each, for whoever looks for a bug.
+std::string dump(const engine::view::MemoryDisk& disk, std::uint16_t partitions);
+
 }  // namespace sandglass::tests::simulation

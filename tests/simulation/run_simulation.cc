@@ -82,6 +82,7 @@ class RunSimulation {
     }
     if (!done() && result_.violations.empty()) violation("not everything came to an end: " + open_ends());
     check_end();
+    if (!result_.violations.empty()) result_.dump = dump(engine_.disk(), kPartitions);
     return std::move(result_);
   }
 
@@ -201,9 +202,7 @@ class RunSimulation {
 
   void talk() {
     for (Call& call : calls_) {
-      const bool start = call.id == "start" || call.id == "configure";
-      if (call.acknowledged || call.sent_by == engine_.process()) continue;
-      if (!start && !started(call.target)) continue;
+      if (call.acknowledged || call.sent_by == engine_.process() || !may_be_sent(call)) continue;
       if (options_.disorder && random_.next() % 20 != 0) continue;
       call.sent_by = engine_.process();
       engine_.set().submit({.target = call.target,
@@ -219,9 +218,13 @@ class RunSimulation {
     }
   }
 
-  bool started(const core::StreamId& stream) const {
-    return std::ranges::any_of(calls_, [&](const Call& call) {
-      return call.target == stream && call.id == "start" && call.acknowledged;
+  /// Limits come before runs, and a run's start before its signals.
+  bool may_be_sent(const Call& call) const {
+    if (call.id == "configure") return true;
+    return std::ranges::all_of(calls_, [&](const Call& first) {
+      const bool needed =
+          first.id == "configure" || (first.id == "start" && first.target == call.target && &first != &call);
+      return !needed || first.acknowledged;
     });
   }
 

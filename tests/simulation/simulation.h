@@ -32,6 +32,7 @@ struct SimResult {
   std::vector<std::string> violations;  // empty: all is well
   /// Stream → its events in order, as "type:text"; and what it received by source. For comparing runs.
   std::map<std::string, std::vector<std::string>> histories;
+  std::string dump;  // all records, if something was violated
   std::uint64_t polls = 0;
   std::uint64_t crashes = 0;
   std::uint64_t records = 0;

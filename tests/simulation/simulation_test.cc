@@ -77,10 +77,10 @@ std::uint64_t found_by(Simulate simulate, Plant plant, std::uint64_t limit) {
 TEST(Streams, OneSeed) {
   const SimOptions options{.seed = wanted_seed()};
   const SimResult result = simulate_streams(options);
-  EXPECT_TRUE(result.violations.empty()) << reproduce("Streams", options) << text_of(result.violations);
+  EXPECT_TRUE(result.violations.empty()) << text_of(result.violations) << "\n" << result.dump;
 }
-TEST(Streams, FiveHundredSeedsWithCrashesKeepEveryRule) {
-  many_seeds("Streams", simulate_streams, 500);
+TEST(Streams, TwoHundredSeedsWithCrashesKeepEveryRule) {
+  many_seeds("Streams", simulate_streams, 200);
 }
 TEST(Streams, EvictingEveryCoroutineGivesIdenticalRecords) {
   same_records_without_cache(simulate_streams, 50);
@@ -89,13 +89,24 @@ TEST(Streams, EvictingEveryCoroutineGivesIdenticalRecords) {
 TEST(Runs, OneSeed) {
   const SimOptions options{.seed = wanted_seed()};
   const SimResult result = simulate_runs(options);
-  EXPECT_TRUE(result.violations.empty()) << reproduce("Runs", options) << text_of(result.violations);
+  EXPECT_TRUE(result.violations.empty()) << text_of(result.violations) << "\n" << result.dump;
 }
 TEST(Runs, AThousandSeedsOfRandomWorkflowsEndAsTheirModelSays) {
   many_seeds("Runs", simulate_runs, 1000);
 }
 TEST(Runs, EvictingEveryCoroutineGivesIdenticalRecords) {
   same_records_without_cache(simulate_runs, 100);
+}
+
+// Seeds that once failed, and what they found.
+TEST(Runs, KeptSeedsStayGood) {
+  for (const std::uint64_t seed : {
+           63,  // a record closed late while its coroutine was being rebuilt: the rebuild lacked its turn
+       }) {
+    const SimOptions options{.seed = seed};
+    const SimResult result = simulate_runs(options);
+    EXPECT_TRUE(result.violations.empty()) << reproduce("Runs", options) << text_of(result.violations);
+  }
 }
 
 // Planted bugs: judges that cannot see are no judges.

@@ -64,6 +64,7 @@ class Simulation {
     }
     if (!done() && result_.violations.empty()) violation("not everything came to an end: " + open_ends());
     check_end();
+    if (!result_.violations.empty()) result_.dump = dump(engine_.disk(), kPartitions);
     return std::move(result_);
   }
 

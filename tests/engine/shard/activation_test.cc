@@ -125,6 +125,20 @@ TEST(Activation, ALateAnswerIsARecordOfItsOwnAndNothingComesBetween) {
   EXPECT_EQ(world.rows_of(view::Index::in_flight), 0U);
 }
 
+// Found by simulation: a record that closes late while the turns before it are being read belongs to them.
+TEST(Activation, ARebuildThatIsOvertakenByItsBatchIsShownTheWholeTurn) {
+  World world(1, {.partitions = 1, .activation_wait_us = 0, .evict_always = true});
+  const auto stream = test_stream("a");
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(world.call_now(stream, test_command(Wake{std::to_string(i)})));
+    world.settle();
+    const auto& request = world.activator->seen.back();
+    ASSERT_EQ(request.turns.size(), request.head);
+    EXPECT_EQ(events_of(request.turns.back())[0].text, std::to_string(i));
+  }
+  EXPECT_GT(world.set->counters().late, 0U);
+}
+
 TEST(Activation, AnUnansweredTurnGoesOnAfterACrash) {
   World world;
   world.activator->closed = true;
