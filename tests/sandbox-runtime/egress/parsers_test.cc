@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
 #include <random>
 
@@ -172,6 +173,23 @@ TEST(ClientHelloReader, FindsTheServerNameAlsoInSeveralRecordsAndPieces) {
   for (const char* text : {"GET / HTTP/1.1\r\n", "SSH-2.0-x\r\n", "\x16\x02", "\x17\x03\x01"}) {
     EXPECT_EQ(read_client_hello(text).state, ClientHello::State::not_tls) << text;
   }
+}
+
+TEST(ClientHelloReader, ReadsWhatARealClientSends) {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  SSL* ssl = SSL_new(context);
+  BIO* out = BIO_new(BIO_s_mem());
+  SSL_set_bio(ssl, BIO_new(BIO_s_mem()), out);
+  SSL_set_tlsext_host_name(ssl, "a.example.com");
+  EXPECT_EQ(SSL_connect(ssl), -1);  // it has said hello and waits
+  char* bytes = nullptr;
+  const long length = BIO_get_mem_data(out, &bytes);
+  const auto hello = read_client_hello(std::string_view(bytes, static_cast<std::size_t>(length)));
+  EXPECT_EQ(hello.state, ClientHello::State::complete);
+  EXPECT_EQ(hello.server_name, "a.example.com");
+  EXPECT_FALSE(hello.encrypted);
+  SSL_free(ssl);
+  SSL_CTX_free(context);
 }
 
 TEST(Parsers, RandomBytesNeverCrashThem) {
