@@ -1,0 +1,15 @@
+// The templates that every installation has: `default`, all of whose limits are required, and
+// `default-rootless`, which does without memory and cpu limits where a machine cannot enforce them for a
+// plain user (V10).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "sandbox-runtime/provider/sandbox_spec.h"
+
+namespace sandglass::sandbox_runtime::manager {
+
+std::map<std::string, provider::Template> built_in_templates();
+
+}  // namespace sandglass::sandbox_runtime::manager
