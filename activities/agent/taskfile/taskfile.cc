@@ -32,12 +32,13 @@ class TaskParser {
       faults_.add(fields.get("name"), "\"" + task_.name + "\" is no name; use letters, digits, '_' and '-'");
     }
     task_.goal = fields.text("goal");
-    task_.template_name = fields.text("template", "default");
     task_.session = fields.text("session");
     if (const std::string brain = fields.text("brain", "plan"); brain != "plan") {
       faults_.add(fields.get("brain"), "the brain \"" + brain + "\" is not known; use \"plan\"");
     }
     parameters(fields.get("parameters"));
+    task_.template_name = fields.text("template", "default");
+    resolve(fields.get("template"), task_.template_name);
     for (const Node& node : fields.list("inputs")) input(node);
     tools(fields.get("tools"));
     for (const Node& node : fields.list("targets")) target(node);
