@@ -31,10 +31,13 @@ struct Jail {
 };
 
 int await_maps(Jail& jail) {
+  // A keeper that is not root may write the maps of a dumpable child only.
+  if (::prctl(PR_SET_DUMPABLE, jail.plan.has(kPlanRootless) ? 1 : 0, 0, 0, 0) != 0) return errno;
   const Talk ask{TalkKind::need_maps};
   if (!send_packet(jail.fds.talk, &ask, sizeof ask, {})) return errno;
   char answer = 0;
-  return ::recv(jail.fds.talk, &answer, 1, 0) == 1 ? 0 : EOWNERDEAD;
+  if (::recv(jail.fds.talk, &answer, 1, 0) != 1) return EOWNERDEAD;
+  return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
 }
 
 int hand_out_listener(Jail& jail) {
