@@ -191,7 +191,7 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
   if (!plan) return std::unexpected(plan.error());
   int control[2];
   int barrier[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0) {
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) {
     return fail(Code::provider_failed, "socketpair: " + error_text(errno));
   }
   launched.control.reset(control[0]);

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -108,9 +109,10 @@ void Sandbox::begin(const std::string& command, ExecLimits limits) {
 }
 
 CommandResult Sandbox::finish() {
-  std::string head;
-  char c = 0;
-  while (read_exactly(launched_.control.get(), &c, 1) && c != '\n') head += c;
+  // one packet says how it ended and how much output follows
+  char head_packet[256];
+  const ssize_t head_size = ::read(launched_.control.get(), head_packet, sizeof head_packet);
+  const std::string head(head_packet, static_cast<std::size_t>(std::max<ssize_t>(head_size, 0)));
   CommandResult result;
   std::size_t size = 0;
   std::istringstream(head) >> result.status >> size;

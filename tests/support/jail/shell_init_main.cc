@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +20,17 @@ constexpr int kControl = 3;
 constexpr int kBarrier = 4;
 
 bool read_byte(char& c) {
-  return ::read(kControl, &c, 1) == 1;
+  // the socket keeps message boundaries: a packet is taken whole and given out byte by byte
+  static char packet[1 << 16];
+  static ssize_t size = 0;
+  static ssize_t next = 0;
+  if (next == size) {
+    next = 0;
+    size = ::read(kControl, packet, sizeof packet);
+    if (size <= 0) return false;
+  }
+  c = packet[next++];
+  return true;
 }
 
 bool read_until(char end, std::string& out) {
@@ -34,7 +45,8 @@ bool read_until(char end, std::string& out) {
 void write_all(const std::string& text) {
   std::size_t done = 0;
   while (done < text.size()) {
-    const ssize_t size = ::write(kControl, text.data() + done, text.size() - done);
+    const ssize_t size =
+        ::write(kControl, text.data() + done, std::min<std::size_t>(text.size() - done, 1 << 15));
     if (size <= 0) ::_exit(9);
     done += static_cast<std::size_t>(size);
   }
@@ -91,7 +103,8 @@ int main() {
     ::waitpid(pid, &status, 0);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    write_all(std::to_string(status) + " " + std::to_string(text.size()) + "\n" + text);
+    write_all(std::to_string(status) + " " + std::to_string(text.size()));
+    write_all(text);
   }
   return 0;
 }
