@@ -76,9 +76,10 @@ struct ExecStart {
   std::uint32_t open_files = 0;    // RLIMIT_NOFILE; 0: as inherited
   std::uint32_t processes = 0;     // RLIMIT_NPROC; 0: as inherited
   bool barrier = false;            // wait for ExecGo before execve
+  std::string note;                // the host's own; comes back in ExecState
   static void visit(auto& with, auto& m) {
     with(m.number, m.key, m.digest, m.argv, m.env, m.cwd, m.stdin_bytes, m.ring_bytes, m.stream_bytes,
-         m.drain_ms, m.open_files, m.processes, m.barrier);
+         m.drain_ms, m.open_files, m.processes, m.barrier, m.note);
   }
 };
 
@@ -190,7 +191,8 @@ struct Hello {
 struct ResetDone {
   static constexpr auto kType = PacketType::reset_done;
   std::uint64_t nonce = 0;
-  static void visit(auto& with, auto& m) { with(m.nonce); }
+  bool rootless = false;
+  static void visit(auto& with, auto& m) { with(m.nonce, m.rootless); }
 };
 
 enum class ExecPhase : std::uint8_t { waiting = 1, running = 2, ended = 3 };
@@ -205,9 +207,13 @@ struct ExecState {
   Digest digest{};
   ExecPhase phase = ExecPhase::waiting;
   std::uint64_t elapsed_ms = 0;  // since the command was let go
-  static void visit(auto& with, auto& m) { with(m.asked, m.number, m.key, m.digest, m.phase, m.elapsed_ms); }
+  std::string note;
+  static void visit(auto& with, auto& m) {
+    with(m.asked, m.number, m.key, m.digest, m.phase, m.elapsed_ms, m.note);
+  }
 };
 
+/// An empty one after the command's end: nothing follows before this offset or after it.
 struct Output {
   static constexpr auto kType = PacketType::output;
   std::uint64_t number = 0;

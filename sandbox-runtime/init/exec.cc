@@ -113,6 +113,7 @@ void Exec::attach(std::uint64_t out_offset, std::uint64_t err_offset, MonotonicN
   for (auto [stream, offset] : {std::pair(&out_, out_offset), std::pair(&err_, err_offset)}) {
     stream->sent = std::min(offset, stream->ring.total());
     stream->window = stream->sent + frames::kOutputWindow;
+    stream->mark_due = true;
   }
 }
 
@@ -191,6 +192,11 @@ std::optional<std::string> Exec::next_output(MonotonicNs now) {
     const std::uint64_t skipped = source.ring.oldest() - std::min(source.sent, source.ring.oldest());
     source.sent += skipped;
     source.window += skipped;
+    if (ended_ && source.sent == source.ring.total() && source.mark_due) {
+      source.mark_due = false;
+      return frames::encode(
+          frames::Output{request_.number, static_cast<std::uint8_t>(number), source.sent, {}});
+    }
     if (source.sent >= source.window) continue;
     std::string_view bytes = source.ring.at(source.sent);
     bytes = bytes.substr(0, std::min<std::uint64_t>(frames::kChunk, source.window - source.sent));
@@ -229,6 +235,7 @@ frames::ExecState Exec::state(std::uint64_t asked, MonotonicNs now) const {
                   : running_ ? frames::ExecPhase::running
                              : frames::ExecPhase::waiting;
   message.elapsed_ms = static_cast<std::uint64_t>((now - started_at_) / kMs);
+  message.note = request_.note;
   return message;
 }
 

@@ -25,6 +25,7 @@ struct Stream {
   std::uint64_t sent = 0;    // next offset to send
   std::uint64_t window = 0;  // may be sent up to here
   bool watched = false;      // the pipe is in the epoll set
+  bool mark_due = true;      // an empty output at the end's offset has to be sent, once the command has ended
 };
 
 class Exec {
@@ -36,6 +37,8 @@ class Exec {
   const frames::Digest& digest() const { return request_.digest; }
   pid_t pid() const { return pid_; }
   bool live() const { return pid_ > 0; }
+  /// Let go past the barrier.
+  bool started() const { return running_; }
   /// The command has ended and its output is drained, or no longer awaited.
   bool ended() const { return ended_; }
 

@@ -43,13 +43,19 @@ void Supervisor::on(const frames::Reset& message) {
   transfers_.clear();
   writer_.clear();
   const MonotonicNs now = now_ns();
+  // a child that waits at a barrier that nobody will lift any more has done nothing: its key is free again
+  std::erase_if(execs_, [&](const auto& item) {
+    const Exec& exec = *item.second;
+    if (exec.started() || !exec.live()) return false;
+    kill(exec.pid(), SIGKILL);
+    by_key_.erase(exec.key());
+    return true;
+  });
   for (auto& [number, exec] : execs_) {
     exec->detach();
-    // a child that waits for a barrier that nobody will lift any more must not run
-    exec->go(false, now);
     send(encode(exec->state(0, now)));
   }
-  send(encode(frames::ResetDone{message.nonce}));
+  send(encode(frames::ResetDone{message.nonce, options_.rootless}));
 }
 
 /// Forgets the oldest ended execs when there are too many, and their output when memory is short.
