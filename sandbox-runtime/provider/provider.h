@@ -28,8 +28,18 @@ struct SandboxRef {
 template <class T>
 using Answer = std::move_only_function<void(engine::base::Result<T>)>;
 
+/// Where a sandbox with a network may go (SPEC N2). Nothing listed: nowhere.
+struct AllowedDestination {
+  std::string id;                    // shown in verdicts; empty: the host
+  std::string host;                  // "api.example.com", "*.example.com" or an address literal
+  std::vector<std::uint32_t> ports;  // empty: 80 and 443
+  std::vector<std::string> methods;  // empty: all; a tunnel is CONNECT
+};
+
 struct CreateRequest {
   SandboxSpec spec;
+  std::string run;  // named in the network's verdicts
+  std::vector<AllowedDestination> allow;
   std::uint64_t fence = 0;
   /// The host destroys the sandbox then unless renewed; the template's life limit bounds it in any case.
   engine::base::WallMs expires_at_ms = 0;
@@ -75,6 +85,7 @@ struct ExecResult {
   std::uint64_t duration_ms = 0;
   std::uint64_t cpu_ns = 0;
   std::uint64_t memory_peak_bytes = 0;
+  std::uint64_t background = 0;  // processes that outlived the command and were ended with it (FR-138)
   std::vector<LimitHit> limits_hit;
 };
 
