@@ -1,0 +1,195 @@
+// One sandbox as the host sees it: its lease, its init, its execs and transfers, and its end. States:
+//   creating ─▶ greeting (init's hello, the proxy's answer) ─▶ live ─▶ ending ─▶ gone
+// The launcher's calls for one sandbox come one after another: short ones on the loop, long ones on the pool.
+// Thread rule: the loop's thread. Ownership: the host holds it by shared_ptr; work on the pool keeps it
+// alive.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/ports.h"
+#include "engine/base/result.h"
+#include "sandbox-runtime/frames/init_protocol.h"
+#include "sandbox-runtime/frames/loop.h"
+#include "sandbox-runtime/frames/packet.h"
+#include "sandbox-runtime/host/egress_link.h"
+#include "sandbox-runtime/host/outbox.h"
+#include "sandbox-runtime/provider/launcher.h"
+#include "schemas/sandglass/frame/v1/host.pb.h"
+
+namespace sandglass::sandbox_runtime::host {
+
+/// What a sandbox needs of the host around it. All outlive it.
+struct Surroundings {
+  frames::Loop& loop;
+  engine::base::TaskRunner& pool;
+  provider::Launcher& launcher;
+  Outbox& outbox;
+  EgressLink& egress;
+};
+
+struct SandboxHooks {
+  /// The record has changed: keep it.
+  std::function<void(const frame::v1::HostSandboxRecord&)> keep;
+  /// Nothing is left of it: forget record and sandbox.
+  std::function<void(const std::string& id)> gone;
+};
+
+class Sandbox : public std::enable_shared_from_this<Sandbox> {
+ public:
+  Sandbox(Surroundings around, SandboxHooks hooks, provider::SandboxSpec spec,
+          frame::v1::HostSandboxRecord record);
+  ~Sandbox();
+
+  /// Makes it; `call` hears of it. The record has been kept already.
+  void create(CallRef call);
+  /// Takes over one that an earlier host had made.
+  void adopt(provider::Launched launched);
+  /// A repeated create: answered as the first one.
+  void create_again(const frame::v1::HostCreate& create, CallRef call);
+  void renew(const frame::v1::HostRenew& request, CallRef call);
+  void allow(const frame::v1::HostAllow& request, CallRef call);
+
+  void exec(const frame::v1::HostExec& request, CallRef call);
+  void exec_window(CallRef call, const frame::v1::HostExecWindow& window);
+  void kill_exec(const std::string& key, CallRef call);
+  void put_tree(const frame::v1::HostPutTree& request, CallRef call);
+  void get_tree(const frame::v1::HostGetTree& request, CallRef call);
+  void tree_chunk(CallRef call, const std::string& data);
+  void tree_ack(CallRef call, std::uint64_t offset);
+  void cancel_tree(CallRef call);
+  /// The engine's connection has gone: nobody follows any more.
+  void forget_calls();
+
+  /// Destroys it; `call` (may be none) is answered when the end was verified. Everyone who waits for
+  /// something of it gets `why`.
+  void end(engine::base::Error why, CallRef call);
+
+  const std::string& id() const { return spec_.id; }
+  std::uint64_t fence() const { return record_.fence(); }
+  /// lease_fenced for a token older than the newest seen; a newer one becomes the newest.
+  engine::base::Status check_fence(std::uint64_t fence);
+  bool alive() const { return state_ == State::live || state_ == State::greeting; }
+  std::int64_t expires_at_ms() const { return record_.expires_at_ms(); }
+
+ private:
+  enum class State : std::uint8_t { creating, greeting, live, ending, gone };
+  enum class KillReason : std::uint8_t { none, wall, cpu, memory, cancelled };
+
+  struct Exec {
+    std::uint64_t number = 0;
+    std::string key;
+    frames::Digest digest{};
+    provider::ExecLimits limits;
+    CallRef follower;
+    engine::base::UniqueFd memory_event;
+    frames::Loop::WatchId memory_watch = 0;
+    frames::Loop::TimerId wall_timer = 0;
+    frames::Loop::TimerId cpu_timer = 0;
+    KillReason reason = KillReason::none;
+    bool kill_running = false;
+    std::vector<CallRef> killers;        // to be answered when it has ended
+    std::optional<frames::ExecEnd> end;  // from init
+    bool finishing = false;
+    std::optional<frame::v1::HostExecDone> done;
+  };
+  struct Job {
+    bool pool = false;
+    std::move_only_function<void()> work;
+    std::move_only_function<void()> then;
+  };
+  struct Transfer {
+    CallRef call;
+    bool put = false;
+  };
+
+  // sandbox.cc
+  void launched(engine::base::Result<provider::Launched> made);
+  void take(provider::Launched made);
+  void greeted();
+  void become_live(engine::base::Status network);
+  void arm_expiry();
+  void lost(const std::string& why);
+  void destroy();
+  void destroyed(engine::base::Status status);
+  void fail_all(const engine::base::Error& why);
+  void release_init();
+  frame::v1::HostMessage created_message() const;
+  void enqueue(Job job);
+  void pump();
+  /// Carries `work` out now, or as soon as the sandbox is live; `call` is answered if it will not be.
+  void when_live(CallRef call, std::move_only_function<void()> work);
+
+  // sandbox_init.cc
+  void on_control(std::uint32_t events);
+  void on_packet(std::string_view packet);
+  void on_known_exec(const frames::ExecState& state);
+  template <class Message>
+  void tell(const Message& message);
+  void flush();
+  void ping();
+  std::uint64_t reset_init();
+
+  // sandbox_exec.cc
+  void start_exec(const frame::v1::HostExec& request, CallRef call);
+  void exec_now(const frame::v1::HostExec& request, CallRef call);
+  void kill_exec_now(const std::string& key, CallRef call);
+  void attach(Exec& exec, const frame::v1::HostExec& request, CallRef call);
+  engine::base::Result<std::vector<std::string>> environment(const frame::v1::HostExec& request) const;
+  void make_group(std::uint64_t number, const provider::ExecLimits& limits);
+  void on_barrier();
+  void place(std::uint64_t number, pid_t pid);
+  void start_clocks(Exec& exec, std::uint64_t elapsed_ms);
+  void check_cpu(std::uint64_t number);
+  void on_memory(std::uint64_t number);
+  void kill(Exec& exec, KillReason reason);
+  void on_exec_end(const frames::ExecEnd& end);
+  void on_refused(const frames::Refused& refused);
+  void on_output(const frames::Output& output);
+  void finish_exec(std::uint64_t number);
+  void report(Exec& exec, const provider::Usage& usage, std::uint64_t background);
+  void stop_watching(Exec& exec);
+  void trim_execs();
+  Exec* find_exec(std::uint64_t number);
+  Exec* find_key(const std::string& key);
+
+  // sandbox_tree.cc
+  void on_chunk(const frames::Chunk& chunk);
+  void on_ack(const frames::Ack& ack);
+  void on_transfer_done(const frames::TransferDone& done);
+  std::uint64_t transfer_of(CallRef call) const;
+
+  Surroundings around_;
+  SandboxHooks hooks_;
+  provider::SandboxSpec spec_;
+  frame::v1::HostSandboxRecord record_;
+  State state_ = State::creating;
+  std::vector<CallRef> creators_;
+  std::vector<std::pair<CallRef, std::move_only_function<void()>>> deferred_;  // until it is live
+  std::vector<CallRef> enders_;
+  std::optional<engine::base::Error> end_reason_;  // set when its end was asked for or came about
+  std::vector<provider::LimitSupport> support_;
+  engine::base::UniqueFd control_, barrier_, listener_, pidfd_;
+  frames::Loop::WatchId control_watch_ = 0, barrier_watch_ = 0, pidfd_watch_ = 0;
+  frames::Loop::TimerId expiry_timer_ = 0, greeting_timer_ = 0, ping_timer_ = 0, retry_timer_ = 0;
+  frames::PacketWriter writer_;
+  std::vector<char> buffer_;
+  bool rootless_ = false;
+  std::uint64_t awaited_reset_ = 0;  // packets before its ResetDone belong to an earlier host
+  bool pong_due_ = false;
+  int missed_pongs_ = 0;
+  std::deque<Job> jobs_;
+  bool job_running_ = false;
+  std::map<std::uint64_t, Exec> execs_;  // by number
+  std::uint64_t last_number_ = 0;
+  std::map<std::uint64_t, Transfer> transfers_;
+  std::uint64_t last_transfer_ = 0;
+};
+
+}  // namespace sandglass::sandbox_runtime::host

@@ -1,0 +1,436 @@
+// Execs: one number, one group, one barrier, one answer. The group exists before the child may run (V5);
+// limits are enforced and read from outside; the answer comes after nothing of the exec is left (FR-136).
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "engine/base/crash_point.h"
+#include "engine/base/log.h"
+#include "engine/base/text.h"
+#include "sandbox-runtime/host/convert.h"
+#include "sandbox-runtime/host/sandbox.h"
+#include "sandbox-runtime/host/sandbox_tell.h"
+#include "sandbox-runtime/provider/environment.h"
+
+namespace sandglass::sandbox_runtime::host {
+
+using engine::base::Code;
+using engine::base::Error;
+using engine::base::fail;
+using engine::base::Result;
+using engine::base::Status;
+
+namespace {
+
+constexpr std::size_t kKeptExecs = 200;  // ended ones whose result can be asked for again
+constexpr std::uint64_t kStreamBytes = 64ull << 20;
+constexpr std::uint32_t kDrainMs = 150;
+constexpr std::int64_t kLeastCpuPollMs = 20;
+constexpr std::int64_t kMostCpuPollMs = 1'000;
+
+}  // namespace
+
+Sandbox::Exec* Sandbox::find_exec(std::uint64_t number) {
+  const auto found = execs_.find(number);
+  return found == execs_.end() ? nullptr : &found->second;
+}
+
+Sandbox::Exec* Sandbox::find_key(const std::string& key) {
+  const auto found = std::ranges::find_if(execs_, [&](const auto& item) { return item.second.key == key; });
+  return found == execs_.end() ? nullptr : &found->second;
+}
+
+void Sandbox::exec(const frame::v1::HostExec& request, CallRef call) {
+  if (state_ == State::live) return exec_now(request, call);
+  when_live(call, [this, request, call] { exec_now(request, call); });
+}
+
+void Sandbox::exec_now(const frame::v1::HostExec& request, CallRef call) {
+  frames::Digest digest{};
+  if (request.key().empty() || request.key().size() > frames::kMaxKey || request.argv().empty() ||
+      request.argv(0).empty() || request.digest().size() != digest.size()) {
+    return around_.outbox.failed(call,
+                                 {Code::invalid_argument, "an exec needs a key, a digest and a command"});
+  }
+  std::memcpy(digest.data(), request.digest().data(), digest.size());
+  Exec* known = find_key(request.key());
+  if (known == nullptr) return start_exec(request, call);
+  if (known->digest != digest) {
+    return around_.outbox.failed(
+        call, {Code::exec_conflict, "exec key " + engine::base::quote_for_terminal(request.key()) +
+                                        " was used with another command"});
+  }
+  attach(*known, request, call);
+}
+
+void Sandbox::attach(Exec& exec, const frame::v1::HostExec& request, CallRef call) {
+  if (exec.follower && exec.follower != call) {
+    around_.outbox.failed(exec.follower, {Code::unavailable, "another call follows this exec now"});
+  }
+  exec.follower = call;
+  tell(frames::Attach{exec.number, request.out_offset(), request.err_offset()});
+  if (!exec.done) return;
+  frame::v1::HostMessage message;
+  *message.mutable_exec_done() = *exec.done;
+  around_.outbox.send(call, std::move(message));
+}
+
+/// The runtime's variables and, where the template allows it, the exec's own.
+Result<std::vector<std::string>> Sandbox::environment(const frame::v1::HostExec& request) const {
+  auto variables = provider::runtime_environment(spec_.tmpl);
+  for (const auto& variable : request.env()) {
+    if (!variables.contains(variable.name()) && !provider::may_set_variable(spec_.tmpl, variable.name())) {
+      return fail(Code::invalid_argument, "variable " + engine::base::quote_for_terminal(variable.name()) +
+                                              " is not on the list that template '" + spec_.tmpl.name +
+                                              "' allows");
+    }
+    variables[variable.name()] = variable.value();
+  }
+  std::vector<std::string> list;
+  for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
+  return list;
+}
+
+void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
+  auto env = environment(request);
+  if (!env) return around_.outbox.failed(call, env.error());
+  const provider::ExecLimits limits = exec_limits(request.limits(), spec_.tmpl.limits);
+  frames::ExecStart start;
+  start.number = ++last_number_;
+  start.key = request.key();
+  std::memcpy(start.digest.data(), request.digest().data(), start.digest.size());
+  start.argv.assign(request.argv().begin(), request.argv().end());
+  start.env = std::move(*env);
+  start.cwd = request.cwd();
+  start.stdin_bytes = request.stdin().size();
+  start.ring_bytes = limits.output_bytes;
+  start.stream_bytes = std::max(kStreamBytes, limits.output_bytes);
+  start.drain_ms = kDrainMs;
+  start.open_files = static_cast<std::uint32_t>(spec_.tmpl.limits.open_files.value);
+  start.processes = rootless_ ? limits.pids : 0;
+  start.barrier = true;
+  frame::v1::HostExecRecord record;
+  record.mutable_limits()->set_memory_bytes(limits.memory_bytes);
+  record.mutable_limits()->set_pids(limits.pids);
+  record.mutable_limits()->set_wall_ms(limits.wall_ms);
+  record.mutable_limits()->set_cpu_ms(limits.cpu_ms);
+  record.mutable_limits()->set_output_bytes(limits.output_bytes);
+  start.note = record.SerializeAsString();
+  const std::string packet = frames::encode(start);
+  if (packet.size() > frames::kMaxPacket || start.stdin_bytes > frames::kMaxStdin) {
+    return around_.outbox.failed(call,
+                                 {Code::invalid_argument,
+                                  "arguments and variables of an exec may have 128 KiB, its input 2 MiB; put "
+                                  "larger things into a file"});
+  }
+  trim_execs();
+  Exec& exec = execs_[start.number];
+  exec.number = start.number;
+  exec.key = start.key;
+  exec.digest = start.digest;
+  exec.limits = limits;
+  exec.follower = call;
+  if (auto status = writer_.push(packet); !status) return lost("its first process does not read");
+  const std::string_view input = request.stdin();
+  for (std::size_t at = 0; at < input.size(); at += frames::kChunk) {
+    if (!writer_.push(encode(frames::StdinData{start.number, input.substr(at, frames::kChunk)}))) {
+      return lost("its first process does not read");
+    }
+  }
+  flush();
+  // init forks meanwhile
+  make_group(start.number, limits);
+}
+
+void Sandbox::make_group(std::uint64_t number, const provider::ExecLimits& limits) {
+  auto made = std::make_shared<Result<engine::base::UniqueFd>>(engine::base::UniqueFd());
+  enqueue({false,
+           [this, number, limits, made] { *made = around_.launcher.make_exec(spec_.id, number, limits); },
+           [this, number, made] {
+             Exec* exec = find_exec(number);
+             if (exec == nullptr || state_ != State::live) return;
+             if (!*made) {
+               tell(frames::ExecGo{number, false});
+               around_.outbox.failed(std::exchange(exec->follower, {}), made->error());
+               execs_.erase(number);
+               return;
+             }
+             exec->memory_event = std::move(**made);
+             if (!exec->memory_event) return;
+             exec->memory_watch = around_.loop.watch(exec->memory_event.get(), EPOLLIN,
+                                                     [this, number](std::uint32_t) { on_memory(number); });
+           }});
+}
+
+/// A child presents itself; the kernel says which process it is.
+void Sandbox::on_barrier() {
+  while (barrier_) {
+    std::uint64_t number = 0;
+    iovec part{&number, sizeof number};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + 64> control;
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = recvmsg(barrier_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0) {
+      // its other end goes with the last process; the pidfd tells the rest
+      around_.loop.unwatch(std::exchange(barrier_watch_, 0));
+      return;
+    }
+    pid_t pid = 0;
+    for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
+      if (item->cmsg_level != SOL_SOCKET) continue;
+      if (item->cmsg_type == SCM_RIGHTS) {  // nobody sends any in good faith (ADV-B22)
+        const std::size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; ++i) {
+          int fd;
+          std::memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
+          ::close(fd);
+        }
+      }
+      if (item->cmsg_type != SCM_CREDENTIALS) continue;
+      ucred credentials;
+      std::memcpy(&credentials, CMSG_DATA(item), sizeof credentials);
+      pid = credentials.pid;
+    }
+    if (got == sizeof number && pid > 0) place(number, pid);
+  }
+}
+
+void Sandbox::place(std::uint64_t number, pid_t pid) {
+  auto placed = std::make_shared<Status>();
+  enqueue({false, [this, number, pid, placed] { *placed = around_.launcher.place(spec_.id, number, pid); },
+           [this, number, placed] {
+             Exec* exec = find_exec(number);
+             SG_CRASH_POINT("host.exec_placed");
+             const bool go = exec != nullptr && *placed && exec->reason == KillReason::none;
+             tell(frames::ExecGo{number, go});
+             if (go) start_clocks(*exec, 0);
+             if (exec != nullptr && !*placed) {
+               around_.outbox.failed(std::exchange(exec->follower, {}), placed->error());
+             }
+           }});
+}
+
+void Sandbox::start_clocks(Exec& exec, std::uint64_t elapsed_ms) {
+  const std::uint64_t number = exec.number;
+  const std::int64_t left =
+      static_cast<std::int64_t>(exec.limits.wall_ms) - static_cast<std::int64_t>(elapsed_ms);
+  exec.wall_timer = around_.loop.after(left, [this, number] {
+    if (Exec* due = find_exec(number)) {
+      due->wall_timer = 0;
+      kill(*due, KillReason::wall);
+    }
+  });
+  if (exec.limits.cpu_ms == 0) return;
+  const std::uint64_t processors = std::max<std::uint64_t>(1, (spec_.tmpl.limits.cpu.value + 999) / 1000);
+  const auto first = static_cast<std::int64_t>(exec.limits.cpu_ms / processors);
+  exec.cpu_timer = around_.loop.after(std::clamp(first, kLeastCpuPollMs, kMostCpuPollMs),
+                                      [this, number] { check_cpu(number); });
+}
+
+/// Looks at the processor time used, again no later than the rest could be used up.
+void Sandbox::check_cpu(std::uint64_t number) {
+  auto used = std::make_shared<Result<provider::Usage>>(provider::Usage{});
+  enqueue({false, [this, number, used] { *used = around_.launcher.exec_usage(spec_.id, number); },
+           [this, number, used] {
+             Exec* exec = find_exec(number);
+             if (exec == nullptr || exec->end || !*used) return;
+             exec->cpu_timer = 0;
+             const std::uint64_t used_ms = (*used)->cpu_ns / 1'000'000;
+             if (used_ms >= exec->limits.cpu_ms) return kill(*exec, KillReason::cpu);
+             const std::uint64_t processors =
+                 std::max<std::uint64_t>(1, (spec_.tmpl.limits.cpu.value + 999) / 1000);
+             const auto rest = static_cast<std::int64_t>((exec->limits.cpu_ms - used_ms) / processors);
+             exec->cpu_timer = around_.loop.after(std::clamp(rest, kLeastCpuPollMs, kMostCpuPollMs),
+                                                  [this, number] { check_cpu(number); });
+           }});
+}
+
+void Sandbox::on_memory(std::uint64_t number) {
+  Exec* exec = find_exec(number);
+  if (exec == nullptr) return;
+  std::array<char, 4096> ignored;
+  (void)!::read(exec->memory_event.get(), ignored.data(), ignored.size());
+  auto used = std::make_shared<Result<provider::Usage>>(provider::Usage{});
+  enqueue({false, [this, number, used] { *used = around_.launcher.exec_usage(spec_.id, number); },
+           [this, number, used] {
+             Exec* due = find_exec(number);
+             if (due == nullptr || !*used) return;
+             const bool hit = std::ranges::any_of((*used)->limits_hit, [](const provider::LimitHit& item) {
+               return item.kind == provider::LimitKind::memory;
+             });
+             if (hit) kill(*due, KillReason::memory);
+           }});
+}
+
+void Sandbox::kill_exec(const std::string& key, CallRef call) {
+  when_live(call, [this, key, call] { kill_exec_now(key, call); });
+}
+
+void Sandbox::kill_exec_now(const std::string& key, CallRef call) {
+  Exec* exec = find_key(key);
+  if (exec == nullptr) return around_.outbox.failed(call, {Code::not_found, "no exec has this key"});
+  if (exec->done) return around_.outbox.done(call);
+  exec->killers.push_back(call);
+  kill(*exec, KillReason::cancelled);
+}
+
+void Sandbox::kill(Exec& exec, KillReason reason) {
+  if (exec.end || exec.kill_running) return;
+  if (exec.reason == KillReason::none) exec.reason = reason;
+  exec.kill_running = true;
+  if (rootless_) tell(frames::Signal{exec.number, 9, true});
+  const std::uint64_t number = exec.number;
+  auto killed = std::make_shared<Status>();
+  enqueue({true, [this, number, killed] { *killed = around_.launcher.kill_exec(spec_.id, number); },
+           [this, number, killed] {
+             Exec* due = find_exec(number);
+             if (due == nullptr) return;
+             due->kill_running = false;
+             if (!*killed) return lost("an exec could not be ended: " + killed->error().message);
+             if (due->end) finish_exec(number);
+           }});
+}
+
+void Sandbox::on_output(const frames::Output& output) {
+  Exec* exec = find_exec(output.number);
+  if (exec == nullptr || !exec->follower) return;
+  frame::v1::HostMessage message;
+  auto& out = *message.mutable_exec_output();
+  out.set_stream(output.stream);
+  out.set_offset(output.offset);
+  out.set_data(output.bytes.data(), output.bytes.size());
+  around_.outbox.send(exec->follower, std::move(message));
+}
+
+void Sandbox::exec_window(CallRef call, const frame::v1::HostExecWindow& window) {
+  for (const auto& [number, exec] : execs_) {
+    if (exec.follower != call) continue;
+    tell(frames::Window{number, static_cast<std::uint8_t>(window.stream()), window.until()});
+    return;
+  }
+}
+
+void Sandbox::on_exec_end(const frames::ExecEnd& end) {
+  Exec* exec = find_exec(end.number);
+  if (exec == nullptr)
+    return tell(frames::Forget{end.number});  // given up before it began: its key is free again
+  if (exec->end) return;
+  if (end.start_stage == "barrier" && exec->reason == KillReason::none) {
+    stop_watching(*exec);
+    around_.outbox.failed(exec->follower,
+                          {Code::unavailable, "the command could not be put under its limits; retry"});
+    execs_.erase(end.number);
+    tell(frames::Forget{end.number});
+    enqueue({false, [this, number = end.number] { (void)around_.launcher.remove_exec(spec_.id, number); },
+             [] {}});
+    return;
+  }
+  exec->end = end;
+  if (!exec->kill_running) finish_exec(end.number);
+}
+
+void Sandbox::on_refused(const frames::Refused& refused) {
+  Exec* exec = find_exec(refused.number);
+  if (exec == nullptr) return;
+  stop_watching(*exec);
+  around_.outbox.failed(exec->follower, {static_cast<Code>(refused.code), refused.message});
+  execs_.erase(refused.number);
+  enqueue({false, [this, number = refused.number] { (void)around_.launcher.remove_exec(spec_.id, number); },
+           [] {}});
+}
+
+/// Counters first, then an end to what outlived the command, then the answer.
+void Sandbox::finish_exec(std::uint64_t number) {
+  Exec* exec = find_exec(number);
+  if (exec == nullptr || exec->finishing || exec->done) return;
+  exec->finishing = true;
+  stop_watching(*exec);
+  auto usage = std::make_shared<provider::Usage>();
+  const auto conclude = [this, number, usage] {
+    (void)around_.launcher.remove_exec(spec_.id, number);
+    if (Exec* done = find_exec(number)) report(*done, *usage, usage->pids);
+  };
+  enqueue({false,
+           [this, number, usage] {
+             if (auto counted = around_.launcher.exec_usage(spec_.id, number)) *usage = std::move(*counted);
+           },
+           [this, number, usage, conclude] {
+             const Exec* due = find_exec(number);
+             const bool left =
+                 usage->pids > 0 || (rootless_ && due != nullptr && due->end && due->end->pipes_open);
+             if (!left) return enqueue({false, conclude, [] {}});
+             if (rootless_) tell(frames::Signal{number, 9, true});
+             enqueue({true, [this, number] { (void)around_.launcher.kill_exec(spec_.id, number); }, [] {}});
+             enqueue({false, conclude, [] {}});
+           }});
+}
+
+void Sandbox::report(Exec& exec, const provider::Usage& usage, std::uint64_t background) {
+  if (!exec.end || exec.done) return;
+  frame::v1::HostExecDone done;
+  done.set_exit_code(exec.end->exit_code);
+  done.set_signal(exec.end->signal);
+  done.set_timed_out(exec.reason == KillReason::wall || exec.reason == KillReason::cpu);
+  done.set_cancelled(exec.reason == KillReason::cancelled);
+  done.set_out_total(exec.end->out_total);
+  done.set_err_total(exec.end->err_total);
+  done.set_duration_ms(exec.end->duration_ms);
+  done.set_cpu_ns(usage.cpu_ns);
+  done.set_memory_peak_bytes(usage.memory_peak_bytes);
+  done.set_background(background);
+  for (const provider::LimitHit& hit : usage.limits_hit) add_hit(hit, done);
+  if (exec.reason == KillReason::wall) {
+    add_hit({provider::LimitKind::exec_wall, 1, std::to_string(exec.limits.wall_ms) + " ms of wall time"},
+            done);
+  }
+  if (exec.reason == KillReason::cpu) {
+    add_hit({provider::LimitKind::exec_cpu, 1, std::to_string(exec.limits.cpu_ms) + " ms of processor time"},
+            done);
+  }
+  for (const auto& [name, total] : {std::pair("standard output", exec.end->out_total),
+                                    std::pair("standard error", exec.end->err_total)}) {
+    if (total <= exec.limits.output_bytes) continue;
+    add_hit({provider::LimitKind::output, 1,
+             std::string(name) + ": " + std::to_string(total) + " bytes, the last " +
+                 std::to_string(exec.limits.output_bytes) + " are kept"},
+            done);
+  }
+  exec.done = done;
+  SG_CRASH_POINT("host.exec_done");
+  for (CallRef killer : std::exchange(exec.killers, {})) around_.outbox.done(killer);
+  if (!exec.follower) return;
+  frame::v1::HostMessage message;
+  *message.mutable_exec_done() = std::move(done);
+  around_.outbox.send(exec.follower, std::move(message));
+}
+
+void Sandbox::stop_watching(Exec& exec) {
+  around_.loop.unwatch(std::exchange(exec.memory_watch, 0));
+  exec.memory_event.reset();
+  around_.loop.cancel(std::exchange(exec.wall_timer, 0));
+  around_.loop.cancel(std::exchange(exec.cpu_timer, 0));
+}
+
+/// Results are kept until the lease ends, but not without bound: the oldest go, in init as well.
+void Sandbox::trim_execs() {
+  for (auto at = execs_.begin(); execs_.size() >= kKeptExecs && at != execs_.end();) {
+    if (!at->second.done) {
+      ++at;
+      continue;
+    }
+    tell(frames::Forget{at->first});
+    at = execs_.erase(at);
+  }
+}
+
+}  // namespace sandglass::sandbox_runtime::host
