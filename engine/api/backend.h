@@ -48,7 +48,8 @@ struct Backend {
   std::uint16_t partitions = 8;
   std::map<std::string, std::string> workflows;  // name → version that new runs get
   UploadLimits upload;
-  std::function<void(::sandglass::v1::StatusReply&)> fill_status;  // may block
+  /// May block for seconds if `checks` is asked for.
+  std::function<void(::sandglass::v1::StatusReply&, bool checks)> fill_status;
   /// Lets the gate see a changed identity stream, then calls its argument.
   std::function<void(std::move_only_function<void(base::Status)>)> identities_changed;
 };

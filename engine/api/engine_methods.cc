@@ -161,12 +161,12 @@ class EngineMethods final : public Methods {
   }
   void list_tokens(const Caller& caller, const v1::ListTokensRequest&,
                    Answer<v1::ListTokensReply> answer) override;
-  void status(const Caller&, const v1::StatusRequest&, Answer<v1::StatusReply> answer) override {
-    backend_.pool.run([this, answer = std::move(answer)]() mutable {
+  void status(const Caller&, const v1::StatusRequest& request, Answer<v1::StatusReply> answer) override {
+    backend_.pool.run([this, checks = request.checks(), answer = std::move(answer)]() mutable {
       v1::StatusReply reply;
       for (const auto& [name, version] : backend_.workflows) reply.add_workflows(name);
       reply.set_partitions(backend_.partitions);
-      if (backend_.fill_status) backend_.fill_status(reply);
+      if (backend_.fill_status) backend_.fill_status(reply, checks);
       answer(std::move(reply));
     });
   }

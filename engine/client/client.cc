@@ -232,8 +232,10 @@ base::Result<api::CommandReply> Client::revoke_token(const api::RevokeTokenReque
 base::Result<api::ListTokensReply> Client::list_tokens() {
   return impl_->call(&api::Sandglass::Stub::ListTokens, api::ListTokensRequest());
 }
-base::Result<api::StatusReply> Client::status() {
-  return impl_->call(&api::Sandglass::Stub::Status, api::StatusRequest());
+base::Result<api::StatusReply> Client::status(bool checks) {
+  api::StatusRequest request;
+  request.set_checks(checks);
+  return impl_->call(&api::Sandglass::Stub::Status, request);
 }
 
 base::Status Client::follow_run(api::FollowRunRequest request, const Receiver<api::RunUpdate>& receiver,

@@ -72,7 +72,7 @@ class Client {
   base::Result<api::CommandReply> create_token(const api::CreateTokenRequest& request);
   base::Result<api::CommandReply> revoke_token(const api::RevokeTokenRequest& request);
   base::Result<api::ListTokensReply> list_tokens();
-  base::Result<api::StatusReply> status();
+  base::Result<api::StatusReply> status(bool checks = false);
 
   /// Durable records of a run after `request.after_seq`, each once and in order, over restarts of the engine.
   /// Returns when the run has closed, the receiver has had enough (ok), or `stop` was used (cancelled).

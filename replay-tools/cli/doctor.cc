@@ -45,7 +45,7 @@ Outcome doctor(Session& session) {
   check_folder(*data, report);
   auto client = session.reach("operator");
   auto status =
-      client ? (*client)->status() : base::Result<api::StatusReply>(std::unexpected(client.error()));
+      client ? (*client)->status(true) : base::Result<api::StatusReply>(std::unexpected(client.error()));
   if (status) {
     for (const auto& check : report.checks()) *status->add_checks() = check;
     add(*status, "engine", "works",

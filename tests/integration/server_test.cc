@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -51,6 +52,14 @@ std::vector<api::RunUpdate> follow(engine::client::Client& client, const std::st
       stop);
   EXPECT_TRUE(status) << status.error().message;
   return updates;
+}
+
+/// A process that has ended and that nobody has waited for yet is not alive.
+bool is_alive(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  const auto name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) != "Z";
 }
 
 class Server : public testing::Test {
@@ -287,6 +296,25 @@ TEST_F(Server, AServerThatMayExitWhenIdleDoesSoAfterItsLastRun) {
     follow(*client, client->start_run(hello("a", R"({"count":3,"pause_ms":100})")).value().run_id());
   }
   EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
+// V1, V2: children end with their supervisor, and the next one starts at once.
+TEST_F(Server, SigkillOfTheSupervisorEndsItsChildrenAndTheNextOneGoesOn) {
+  std::string run;
+  pid_t engine = 0;
+  {
+    ServerProcess server(data_);
+    ASSERT_EQ(server.ready(), "ready") << server.log();
+    run = server.client()->start_run(hello("a", R"({"count":2,"pause_ms":300})")).value().run_id();
+    engine = server.engine_pid();
+    ASSERT_EQ(kill(server.pid(), SIGKILL), 0);
+    EXPECT_EQ(server.wait(), -1);
+  }
+  ServerProcess next(data_);
+  ASSERT_EQ(next.ready(), "ready") << next.log();
+  EXPECT_NE(next.engine_pid(), engine);
+  EXPECT_FALSE(is_alive(engine)) << "the former engine still lives";
+  EXPECT_EQ(follow(*next.client(), run).back().summary().status(), api::RUN_STATUS_COMPLETED);
 }
 
 // A kill anywhere in the first start leaves something that the next start completes.

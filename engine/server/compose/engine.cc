@@ -85,7 +85,7 @@ struct Engine::Parts {
   base::Status open_api();
   std::uint64_t count_open_runs() const;
   bool anything_in_flight() const;
-  void fill_status(::sandglass::v1::StatusReply& status) const;
+  void fill_status(::sandglass::v1::StatusReply& status, bool checks) const;
 };
 
 base::Status Engine::Parts::open_storage() {
@@ -118,7 +118,7 @@ base::Status Engine::Parts::open_loop(base::UniqueFd effect,
                                           .clock = clock,
                                           .blobs = *blobs,
                                           .runner = *tasks,
-                                          .wake = [this] { loop.wake(); },
+                                          .loop = loop,
                                           .effect = std::move(effect)});
   auto slots = workflow::SlotFile::open(folder.file("run/slots"));
   if (!slots) return std::unexpected(slots.error());
@@ -148,7 +148,7 @@ base::Status Engine::Parts::open_loop(base::UniqueFd effect,
              {.poll = [this] { work->poll(); }, .wake_fd = [this] { return work->wake_fd(); }},
              std::move(on_lost));
   if (auto tokens = ensure_first_tokens(loop, folder, random); !tokens) return tokens;
-  if (auto begun = work->begin(loop); !begun) return begun;
+  if (auto begun = work->begin(); !begun) return begun;
   std::promise<base::Status> shown;
   auto seen = shown.get_future();
   refresh_identities(loop, gate, [&shown](base::Status status) { shown.set_value(std::move(status)); });
@@ -170,7 +170,8 @@ base::Status Engine::Parts::open_api() {
                    .partitions = journal->meta().partitions,
                    .workflows = std::move(workflows),
                    .upload = {.bytes = config.limits.upload_bytes, .files = config.limits.upload_files},
-                   .fill_status = [this](::sandglass::v1::StatusReply& status) { fill_status(status); },
+                   .fill_status = [this](::sandglass::v1::StatusReply& status,
+                                         bool checks) { fill_status(status, checks); },
                    .identities_changed =
                        [this](std::move_only_function<void(base::Status)> then) {
                          refresh_identities(loop, gate, std::move(then));
@@ -213,15 +214,16 @@ bool Engine::Parts::anything_in_flight() const {
   return false;
 }
 
-void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status) const {
+void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool checks) const {
   const auto counters = gate.counters();
   status.set_version(kVersion);
   status.set_pid(getpid());
   status.set_started_ms(started_ms);
   status.set_recovered_ms(static_cast<std::uint64_t>(recovered_ms));
-  status.set_open_runs(count_open_runs());
   status.set_clients(counters.in_flight);
   status.set_refused_calls(counters.unauthenticated + counters.denied + counters.overloaded);
+  if (!checks) return;
+  status.set_open_runs(count_open_runs());
   work->fill_status(status);
 }
 

@@ -1,21 +1,48 @@
 #include "engine/server/compose/work.h"
 
+#include <chrono>
+#include <future>
+#include <map>
 #include <utility>
 
+#include "activities/agent/agent.h"
 #include "activities/artifacts/artifacts.h"
 #include "activities/effects/remote_executor.h"
+#include "activities/gateway/gateway.h"
 #include "activities/gateway/http_tool.h"
 #include "activities/operations/effect_operations.h"
+#include "engine/base/log.h"
 #include "engine/server/compose/hello.h"
+#include "sandbox-runtime/client/host_client.h"
+#include "sandbox-runtime/manager/manager.h"
+#include "sandbox-runtime/manager/reconciler.h"
+#include "sandbox-runtime/manager/templates.h"
+#include "sandbox-runtime/scheduler/pool.h"
 
 namespace sandglass::engine::server::compose {
 
 namespace {
 
 namespace operations = activities::operations;
+namespace provider = sandbox_runtime::provider;
+namespace scheduler = sandbox_runtime::scheduler;
+
+constexpr auto kFeaturesWait = std::chrono::seconds(3);
 
 operations::EffectTools effect_tools() {
   return {{"http_request", std::make_shared<activities::gateway::HttpTool>()}};
+}
+
+/// A command that is given at every start; done when it is durable.
+base::Status give(Loop& loop, const core::StreamId& stream, core::CommandPtr command) {
+  std::promise<base::Status> promise;
+  auto answer = promise.get_future();
+  loop.submit({.target = stream,
+               .command = std::move(command),
+               .on_reply = [&promise](base::Result<shard::Reply> reply) {
+                 promise.set_value(reply ? base::Status() : std::unexpected(reply.error()));
+               }});
+  return answer.get();
 }
 
 }  // namespace
@@ -27,8 +54,48 @@ struct Work::Parts {
         tools(effect_tools()),
         effects(executor, tools, ports.clock,
                 {.in_flight = ports.config.effects.max_in_flight,
-                 .per_target = ports.config.effects.max_per_target}) {
+                 .per_target = ports.config.effects.max_per_target}),
+        sandbox_templates(sandbox_runtime::manager::built_in_templates()),
+        host({.socket_path = ports.folder.host_socket()},
+             {.sandbox_ended = [this](const provider::SandboxRef& sandbox,
+                                      const base::Error& why) { sandbox_ended(sandbox, why); },
+              .network_verdict = {}}),
+        reconciler(reconciler_ports()) {
     if (ports.effect) executor.attach(std::move(ports.effect));
+  }
+
+  /// On the client's thread: the host has said it, so the lease ends now and not when it expires.
+  void sandbox_ended(const provider::SandboxRef& sandbox, const base::Error& why) {
+    base::log(base::LogLevel::info, "sandbox_ended",
+              {{"sandbox", sandbox.id}, {"code", base::name_of(why.code)}, {"reason", why.message}});
+    for (const auto& [name, tmpl] : sandbox_templates) {
+      report(scheduler::pool_stream(name), {.sandbox = sandbox.id, .token = sandbox.fence});
+    }
+  }
+
+  sandbox_runtime::manager::Reconciler::Ports reconciler_ports() {
+    std::vector<core::StreamId> pools;
+    for (const auto& [name, tmpl] : sandbox_templates) pools.push_back(scheduler::pool_stream(name));
+    return {.provider = host,
+            .pools = std::move(pools),
+            .read =
+                [this](const core::StreamId& pool, auto answer) {
+                  ports.loop.read(
+                      pool, [answer = std::move(answer)](base::Result<shard::StreamRead> read) mutable {
+                        if (!read || read->head == 0) return answer(nullptr);
+                        const auto& state =
+                            static_cast<const core::StateOf<scheduler::PoolState>&>(*read->state).value;
+                        answer({std::move(read->state), &state});
+                      });
+                },
+            .report = [this](const core::StreamId& pool,
+                             scheduler::ReportLoss loss) { report(pool, std::move(loss)); },
+            .wake = [this] { ports.loop.wake(); }};
+  }
+
+  void report(const core::StreamId& pool, scheduler::ReportLoss loss) {
+    ports.loop.submit(
+        {.target = pool, .command = core::make_command<scheduler::PoolDecider::Command>(std::move(loss))});
   }
 
   WorkPorts ports;
@@ -38,12 +105,22 @@ struct Work::Parts {
   activities::effects::RemoteExecutor executor;
   const operations::EffectTools tools;
   operations::EffectOperations effects;
+
+  const std::map<std::string, provider::Template> sandbox_templates;
+  sandbox_runtime::client::HostClient host;
+  sandbox_runtime::manager::Reconciler reconciler;  // of the loop's thread
 };
 
 Work::Work(WorkPorts ports) : parts_(std::make_unique<Parts>(std::move(ports))) {
-  auto& parts = *parts_;
+  Parts& parts = *parts_;
   register_hello(parts.workflows, parts.activities, parts.ports.runner);
+  activities::agent::register_agent(parts.workflows, std::make_shared<const activities::gateway::Gateway>(
+                                                         activities::gateway::Gateway::with_built_ins()));
   activities::artifacts::register_artifact_activity(parts.activities, parts.ports.blobs, parts.ports.runner);
+  sandbox_runtime::manager::register_sandbox_activities(
+      parts.activities,
+      std::make_shared<const sandbox_runtime::manager::ManagerParts>(sandbox_runtime::manager::ManagerParts{
+          parts.host, parts.ports.blobs, parts.ports.runner, parts.ports.clock, parts.sandbox_templates}));
   for (const auto& [name, tool] : parts.tools) {
     parts.activities.add(name + ".probe", parts.effects.probe_activity(name));
   }
@@ -61,8 +138,17 @@ core::Operations* Work::operations() {
   return &parts_->effects;
 }
 
-base::Status Work::begin(Loop&) {
-  return {};
+base::Status Work::begin() {
+  const Limits& limits = parts_->ports.config.limits;
+  auto status = give(parts_->ports.loop, scheduler::admission_stream(),
+                     core::make_command<scheduler::AdmissionDecider::Command>(scheduler::ConfigureAdmission{
+                         {.global = limits.sandboxes, .per_user = limits.sandboxes_per_user}}));
+  for (const auto& [name, tmpl] : parts_->sandbox_templates) {
+    if (!status) return status;
+    status = give(parts_->ports.loop, scheduler::pool_stream(name),
+                  core::make_command<scheduler::PoolDecider::Command>(scheduler::ConfigurePool{}));
+  }
+  return status;
 }
 
 void Work::attach_effect(base::UniqueFd socket) {
@@ -74,6 +160,28 @@ void Work::poll() {
 int Work::wake_fd() const {
   return parts_->executor.wake_fd();
 }
-void Work::fill_status(::sandglass::v1::StatusReply&) const {}
+
+void Work::fill_status(::sandglass::v1::StatusReply& status) const {
+  const auto promise = std::make_shared<std::promise<base::Result<std::vector<provider::Feature>>>>();
+  auto answer = promise->get_future();
+  parts_->host.features([promise](base::Result<std::vector<provider::Feature>> features) {
+    promise->set_value(std::move(features));
+  });
+  const auto add = [&](const std::string& name, std::string_view verdict, const std::string& detail) {
+    auto& check = *status.add_checks();
+    check.set_name(name);
+    check.set_verdict(std::string(verdict));
+    check.set_detail(detail);
+  };
+  if (answer.wait_for(kFeaturesWait) != std::future_status::ready) {
+    return add("sandboxes", "missing", "the sandbox host does not answer; its log says why");
+  }
+  const auto features = answer.get();
+  if (!features) return add("sandboxes", "missing", features.error().message);
+  for (const auto& feature : *features) {
+    add("sandbox " + feature.name, provider::name_of(feature.strength),
+        feature.detail + (feature.remedy.empty() ? "" : "; " + feature.remedy));
+  }
+}
 
 }  // namespace sandglass::engine::server::compose

@@ -24,7 +24,7 @@ struct WorkPorts {
   base::Clock& clock;
   blob::BlobStore& blobs;
   base::TaskRunner& runner;
-  std::function<void()> wake;
+  Loop& loop;             // runs only after the work is made
   base::UniqueFd effect;  // socket of sandglass-effect; none: effects are answered "not done"
 };
 
@@ -40,11 +40,12 @@ class Work {
   core::Operations* operations();
 
   /// Commands that every start gives, such as the limits of the configuration. Blocks until they are durable.
-  base::Status begin(Loop& loop);
+  base::Status begin();
 
   void attach_effect(base::UniqueFd socket);
   void poll();
   int wake_fd() const;
+  /// What the sandbox host can do here. May block for seconds.
   void fill_status(::sandglass::v1::StatusReply& status) const;
 
  private:
