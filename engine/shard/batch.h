@@ -46,6 +46,7 @@ class Batches {
   Batches(core::PartitionId partition, const journal::Ownership& ownership);
 
   Batch& open() { return open_; }
+  const Batch& open() const { return open_; }
   core::OwnerEpoch epoch() const { return epoch_; }
   std::uint64_t durable_number() const { return durable_; }
   std::size_t in_flight() const { return in_flight_.size(); }

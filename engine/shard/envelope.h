@@ -54,7 +54,8 @@ using FollowId = std::uint64_t;
 
 struct ShardConfig {
   std::uint16_t partitions = 8;
-  std::int64_t activation_wait_us = 1000;  // J12: how long a batch waits for its activations
+  std::int64_t activation_wait_us =
+      1000;  // J12: how long a batch keeps an idle journal waiting for its activations
   std::size_t max_batch_records = 512;
   std::size_t max_batch_bytes = 4 << 20;
   std::size_t max_batches_in_flight = 2;   // of one partition; the next collects meanwhile

@@ -16,6 +16,7 @@ constexpr std::size_t kSettleAtOnce = 256;
 constexpr std::size_t kEvictPerPoll = 64;
 constexpr std::size_t kTurnsKeptForCoroutine = 256;
 constexpr std::int64_t kLowWaterStepMs = 10'000;
+constexpr std::int64_t kLongestWait = 10;  // of a batch, in activation_waits
 constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kNsPerUs = 1'000;
 
@@ -44,6 +45,7 @@ Shard::Shard(const ShardConfig& config, core::PartitionId partition, const journ
 void Shard::enqueue(const core::StreamId& stream, Waiting waiting) {
   Resident& resident = streams_.touch(stream);
   resident.queue.push_back(std::move(waiting));
+  ++queued_;
   wake(resident);
 }
 
@@ -149,15 +151,23 @@ bool Shard::decide(const Now& now) {
   return any;
 }
 
+/// Whether the open batch goes although activations have not answered: they had their time, and the journal
+/// would have nothing to do while it waits on. Their time begins anew with each answer of anybody, up to a
+/// limit: an activator that is at work is not late.
+bool Shard::goes_without_answers(const Now& now) {
+  if (batch_full()) return true;
+  if (batches_.in_flight() > 0) return false;
+  const base::MonotonicNs since = batches_.open().waits_since.value_or(now.monotonic_ns);
+  const std::int64_t wait_ns = config_.activation_wait_us * kNsPerUs;
+  return now.monotonic_ns - std::max(since, last_answer_ns_) >= wait_ns ||
+         now.monotonic_ns - since >= kLongestWait * wait_ns;
+}
+
 bool Shard::close_batch(const Now& now) {
   Batch& batch = batches_.open();
   if (failure_ || (batch.records.empty() && open_turns_.empty())) return false;
   if (batches_.in_flight() >= config_.max_batches_in_flight) return false;
-  if (!open_turns_.empty() && !batch_full() &&
-      now.monotonic_ns - batch.waits_since.value_or(now.monotonic_ns) <
-          config_.activation_wait_us * kNsPerUs) {
-    return false;
-  }
+  if (!open_turns_.empty() && !goes_without_answers(now)) return false;
   close_late();
   write_low_water(batch);
   ++counters_.batches;
@@ -258,9 +268,9 @@ void Shard::evict() {
 }
 
 bool Shard::quiet() const {
-  return runnable_.empty() && next_batch_.empty() && open_turns_.empty() && batches_.in_flight() == 0 &&
-         waiting_calls_ == 0 && loader_.loading() == 0 && to_settle_.arrived.empty() &&
-         to_settle_.forgotten.empty();
+  return queued_ == 0 && runnable_.empty() && next_batch_.empty() && open_turns_.empty() &&
+         batches_.in_flight() == 0 && batches_.open().records.empty() && loader_.loading() == 0 &&
+         to_settle_.arrived.empty() && to_settle_.forgotten.empty();
 }
 
 // ---- the end of an ownership (J6)
@@ -291,7 +301,7 @@ void Shard::lose() {
   next_batch_.clear();
   open_turns_.clear();
   streams_.clear();
-  waiting_calls_ = 0;
+  queued_ = waiting_calls_ = 0;
 }
 
 }  // namespace sandglass::engine::shard

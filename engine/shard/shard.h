@@ -81,8 +81,9 @@ class Shard {
 
   // The phases of a poll, in this order; each tells whether it did something.
   bool completed(const journal::Completed& completed);
-  bool decide(const Now& now);                                   // pass 1
-  bool answered(core::ActivationAnswer answer, const Now& now);  // pass 2
+  bool decide(const Now& now);                                                     // pass 1
+  bool answered(core::ActivationAnswer answer, const Now& now);                    // pass 2
+  void activator_answered(const Now& now) { last_answer_ns_ = now.monotonic_ns; }  // anybody
   bool close_batch(const Now& now);
   bool release();
   void evict();
@@ -120,6 +121,7 @@ class Shard {
   void enqueue(const core::StreamId& stream, Waiting waiting);
   void wake(Resident& stream);
   bool batch_full();
+  bool goes_without_answers(const Now& now);
   void hold(const Resident& stream, Held held);
   void refuse(Resident& stream, ReplyFn on_reply, base::Error error);
   void settle_deliveries(const Now& now);
@@ -175,8 +177,10 @@ class Shard {
   std::deque<Resident*> runnable_;     // may have something to decide
   std::vector<Resident*> next_batch_;  // go on when the open batch is closed
   std::vector<Resident*> open_turns_;  // with a record in the open batch
+  std::size_t queued_ = 0;             // what stands in queues
   std::size_t waiting_calls_ = 0;      // commands and reads in queues
-  base::MonotonicNs now_ns_ = 0;       // of the newest poll
+  base::MonotonicNs last_answer_ns_ = 0;
+  base::MonotonicNs now_ns_ = 0;  // of the newest poll
 
   delivery::DeliveriesSettled to_settle_;
   std::vector<delivery::Forgotten> closings_;  // of to_settle_.arrived

@@ -89,6 +89,7 @@ void Shard::run_queue(Resident& stream, const Now& now) {
     const Step made = std::visit([&](auto& front) { return step(stream, front, now); }, stream.queue.front());
     if (made == Step::waits) return;
     stream.queue.pop_front();
+    --queued_;
     if (call) --waiting_calls_;
   }
 }
@@ -99,6 +100,7 @@ void Shard::refuse_front(Resident& stream) {
   while (!stream.queue.empty()) {
     Waiting waiting = std::move(stream.queue.front());
     stream.queue.pop_front();
+    --queued_;
     if (auto* call = std::get_if<CommandEnvelope>(&waiting)) {
       --waiting_calls_;
       refuse(stream, std::move(call->on_reply), *stream.damage);

@@ -108,7 +108,10 @@ bool ShardSet::poll(const Now& now) {
     Shard& shard = shard_of(answer.stream);
     any |= shard.answered(std::move(answer), now);
   }
-  for (auto& shard : shards_) any |= shard->close_batch(now);
+  for (auto& shard : shards_) {
+    if (!answers_.empty()) shard->activator_answered(now);
+    any |= shard->close_batch(now);
+  }
   for (auto& shard : shards_) any |= shard->release();
   for (auto& shard : shards_) shard->evict();
   for (auto& shard : shards_) {

@@ -2,14 +2,19 @@
 // workflow code, the decider, the codecs, the shard and the journal are the real ones; the step itself does
 // nothing, in process.
 #include <benchmark/benchmark.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "engine/base/check.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
+#include "engine/base/unique_fd.h"
 #include "engine/base/wakeup.h"
 #include "engine/dispatch/function_activity.h"
 #include "engine/dispatch/local_dispatcher.h"
@@ -34,7 +39,6 @@ using workflow::Task;
 using RunKind =
     fold::Kind<core::StreamKind::run, true, run::RunDecider, run::codec::RunCodec, run::view::RunView>;
 
-constexpr int kSteps = 10;
 constexpr std::uint16_t kPartitions = 8;
 
 double cpu_us() {
@@ -46,8 +50,9 @@ double cpu_us() {
   return micros(usage.ru_utime) + micros(usage.ru_stime);
 }
 
-Task<base::Result<Json>> ten_steps(Context& ctx, Json input) {
-  for (int i = 0; i < kSteps; ++i) {
+Task<base::Result<Json>> steps_in_a_row(Context& ctx, Json input) {
+  const int steps = input.at("steps").get<int>();
+  for (int i = 0; i < steps; ++i) {
     auto done = co_await ctx.step("step", "noop", i);
     if (!done) co_return std::unexpected(done.error());
   }
@@ -65,9 +70,10 @@ class Engine {
   explicit Engine(bool threaded) : folder_("/var/tmp") {
     kinds_.add(std::make_shared<RunKind>());
     register_partition_kind(kinds_);
-    workflows_.add("ten", "1", ten_steps);
+    workflows_.add("steps", "1", steps_in_a_row);
     activities_.add("noop", std::make_shared<dispatch::FunctionActivity>(at_once_, [this](const auto&) {
                       ++steps;
+                      if (on_step) on_step();
                       return core::ActivityResult{.bytes = "null"};
                     }));
     database_ = *view::Database::open({.path = folder_.file("data")});
@@ -91,11 +97,11 @@ class Engine {
                            {kinds_, *view_, *reads_, *journal_, *activator_, *dispatcher_});
   }
 
-  void start_run() {
+  void start_run(int steps_of_run) {
     const auto stream = core::StreamId::named(core::StreamKind::run, std::to_string(++started_));
     const core::DigestKey key("key", stream.bytes());
-    run::StartRun start{.workflow = "ten", .version = "1", .tenant = "t", .user = "u"};
-    start.input = key.make(core::Encoding::json, "{}");
+    run::StartRun start{.workflow = "steps", .version = "1", .tenant = "t", .user = "u"};
+    start.input = key.make(core::Encoding::json, Json{{"steps", steps_of_run}}.dump());
     set_->submit({.target = stream,
                   .command = core::make_command<run::Command>(run::Command(std::move(start))),
                   .on_reply = [](base::Result<Reply> reply) { SG_CHECK(reply, reply.error().message); }});
@@ -108,9 +114,11 @@ class Engine {
     if (!worked) wakeup_.sleep(std::chrono::milliseconds(1));
   }
 
+  const std::string& folder() const { return folder_.path(); }
   const journal::Journal& journal() const { return *journal_; }
   const ShardSet& set() const { return *set_; }
   std::uint64_t steps = 0;
+  std::function<void()> on_step;  // in the loop, when a step is carried out
 
  private:
   tests::support::TempFolder folder_;
@@ -130,34 +138,28 @@ class Engine {
   std::uint64_t started_ = 0;
 };
 
-/// Keeps `range(0)` runs going: whenever ten more steps are done, another run starts.
-void ten_step_runs(benchmark::State& state) {
+/// Keeps `concurrent` runs of `length` steps going until `total` steps are done, and tells what a step has
+/// cost.
+void measure(benchmark::State& state, std::uint64_t concurrent, int length, std::uint64_t total,
+             bool threaded) {
   base::set_log_level(base::LogLevel::warning);
-  const auto concurrent = static_cast<std::uint64_t>(state.range(0));
-  const bool threaded = state.range(1) != 0;
   Engine engine(threaded);
-  const auto total = std::max<std::uint64_t>(4000, concurrent * 200);
   std::uint64_t started = 0;
-  const auto keep_going = [&] {
-    while (started < concurrent + engine.steps / kSteps) {
-      engine.start_run();
-      ++started;
+  const auto go_on_until = [&](std::uint64_t steps) {
+    while (engine.steps < steps) {
+      while (started < concurrent + engine.steps / static_cast<std::uint64_t>(length)) {
+        engine.start_run(length);
+        ++started;
+      }
+      engine.poll();
     }
   };
-  while (engine.steps < total / 10) {  // warm
-    keep_going();
-    engine.poll();
-  }
+  go_on_until(total / 10);  // warm
   const std::uint64_t before = engine.steps;
   const double cpu = cpu_us();
   const auto journal = engine.journal().counters();
   const auto begin = std::chrono::steady_clock::now();
-  for (auto _ : state) {
-    while (engine.steps - before < total) {
-      keep_going();
-      engine.poll();
-    }
-  }
+  for (auto _ : state) go_on_until(before + total);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto after = engine.journal().counters();
   const auto steps = static_cast<double>(engine.steps - before);
@@ -167,6 +169,13 @@ void ten_step_runs(benchmark::State& state) {
   state.counters["per_step_bytes"] = static_cast<double>(after.bytes - journal.bytes) / steps;
   state.counters["steps_per_sync"] = steps / static_cast<double>(after.syncs - journal.syncs);
   state.counters["late_per_step"] = static_cast<double>(engine.set().counters().late) / steps;
+}
+
+/// Starting and ending the runs included.
+void ten_step_runs(benchmark::State& state) {
+  const auto concurrent = static_cast<std::uint64_t>(state.range(0));
+  const bool threaded = state.range(1) != 0;
+  measure(state, concurrent, 10, std::max<std::uint64_t>(4000, concurrent * 200), threaded);
   state.SetLabel(threaded ? "10-step runs, activation thread" : "10-step runs, activation in the loop");
 }
 BENCHMARK(ten_step_runs)
@@ -174,6 +183,52 @@ BENCHMARK(ten_step_runs)
     ->ArgsProduct({{1, 16, 64, 256, 512}, {0, 1}})
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
+
+/// J9: what a step in the middle of a run costs; snapshots every 64 events included.
+void steps_in_mid_run(benchmark::State& state) {
+  measure(state, 64, 1000, 60'000, false);
+  state.SetLabel("64 runs of 1000 steps, activation in the loop");
+}
+BENCHMARK(steps_in_mid_run)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+/// One run alone: from a step's end to the start of the next, against this machine's own fdatasync in turns.
+void single_step(benchmark::State& state) {
+  base::set_log_level(base::LogLevel::warning);
+  Engine engine(state.range(0) != 0);
+  const base::UniqueFd raw(
+      open((engine.folder() + "/raw").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  SG_CHECK(raw.valid(), "cannot make a file");
+  const std::string bytes(512, 'r');
+  const auto us_since = [](auto from) {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from).count();
+  };
+  std::vector<double> ours;
+  std::vector<double> theirs;
+  auto ended = std::chrono::steady_clock::now();
+  engine.on_step = [&] {
+    ours.push_back(us_since(ended));
+    const auto begin = std::chrono::steady_clock::now();
+    SG_CHECK(write(raw.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "write");
+    SG_CHECK(fdatasync(raw.get()) == 0, "fdatasync");
+    theirs.push_back(us_since(begin));
+    ended = std::chrono::steady_clock::now();
+  };
+  constexpr int kMeasured = 3000;
+  engine.start_run(kMeasured);
+  for (auto _ : state) {
+    while (engine.steps < kMeasured) engine.poll();
+  }
+  const auto percentile = [](std::vector<double> values, double share) {
+    std::ranges::sort(values);
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+  };
+  state.counters["p50_us"] = percentile(ours, 0.5);
+  state.counters["p99_us"] = percentile(ours, 0.99);
+  state.counters["fdatasync_p50_us"] = percentile(theirs, 0.5);
+  state.counters["ratio_to_fdatasync"] = percentile(ours, 0.5) / percentile(theirs, 0.5);
+  state.SetLabel(state.range(0) != 0 ? "one run, activation thread" : "one run, activation in the loop");
+}
+BENCHMARK(single_step)->ArgName("threaded")->Arg(0)->Arg(1)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace sandglass::engine::shard
