@@ -46,7 +46,7 @@ bool person_agrees(bool approve) {
 }  // namespace
 
 Outcome decide(Session& session, const ApprovalArgs& args) {
-  auto client = session.reach("approver");
+  auto client = session.open("approver");
   if (!client) return std::unexpected(client.error());
   auto approval = find_approval(**client, args.id);
   if (!approval) return std::unexpected(approval.error());
@@ -82,7 +82,7 @@ Outcome decide(Session& session, const ApprovalArgs& args) {
 }
 
 Outcome list_approvals(Session& session, const ApprovalArgs& args) {
-  auto client = session.reach("approver");
+  auto client = session.open("approver");
   if (!client) return std::unexpected(client.error());
   api::ListApprovalsRequest request;
   request.set_run_id(args.id);

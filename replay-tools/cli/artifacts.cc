@@ -28,7 +28,7 @@ base::Status write_all(int fd, std::string_view bytes, const std::string& path) 
 }  // namespace
 
 Outcome artifact_list(Session& session, const ArtifactArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::ListArtifactsRequest request;
   request.set_run_id(args.run_id);
@@ -48,7 +48,7 @@ Outcome artifact_list(Session& session, const ArtifactArgs& args) {
 }
 
 Outcome artifact_get(Session& session, const ArtifactArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   const bool to_stdout = args.output.empty() || args.output == "-";
   engine::base::UniqueFd file;

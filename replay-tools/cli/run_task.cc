@@ -20,27 +20,6 @@ namespace taskfile = activities::agent::taskfile;
 using base::Code;
 
 constexpr std::size_t kMaxTaskBytes = 1 << 20;
-constexpr int kStartTries = 100;
-constexpr int kTryPauseMs = 100;
-
-/// Somebody answers when this returns ok: an engine that runs, or one that was started here.
-base::Status ensure_engine(Session& session, const RunArgs& args) {
-  if (session.engine_answers()) return {};
-  if (!session.options().address.empty()) {
-    return base::fail(Code::engine_unreachable, "no engine answers at " + session.options().address);
-  }
-  auto data = session.folder();
-  if (!data) return std::unexpected(data.error());
-  if (!session.json()) print_line(paint(Colour::dim, "starting the engine on " + safe(*data)));
-  auto launched = launch_server({.data = *data, .config = args.config, .settings = args.settings});
-  if (launched || launched.error().code != Code::folder_locked) return launched;
-  // Somebody else started it at the same moment: it will answer soon.
-  for (int i = 0; i < kStartTries; ++i) {
-    if (session.engine_answers()) return {};
-    poll(nullptr, 0, kTryPauseMs);
-  }
-  return launched;
-}
 
 std::string beside(const std::string& file, const std::string& path) {
   if (path.starts_with('/')) return path;
@@ -56,7 +35,8 @@ Outcome run_task(Session& session, const RunArgs& args) {
   if (!text) return std::unexpected(text.error());
   auto task = taskfile::parse_task_yaml(*text, args.file, args.parameters);
   if (!task) return std::unexpected(task.error());
-  if (auto ready = ensure_engine(session, args); !ready) return std::unexpected(ready.error());
+  if (auto ready = session.ensure_engine(args.config, args.settings); !ready)
+    return std::unexpected(ready.error());
   auto client = session.connect("operator", 30'000);
   if (!client) return std::unexpected(client.error());
   std::vector<std::string> trees;

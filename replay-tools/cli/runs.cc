@@ -72,7 +72,7 @@ Outcome start(Session& session, const StartArgs& args) {
   if (args.wait) Interrupts::block();
   auto input = input_text(args.input, args.input_file);
   if (!input) return std::unexpected(input.error());
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::StartRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
@@ -103,7 +103,7 @@ Outcome list(Session& session, const ListArgs& args) {
     if (!status) return std::unexpected(status.error());
     request.add_status(*status);
   }
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   const auto runs = (*client)->list_runs(request);
   if (!runs) return std::unexpected(runs.error());
@@ -129,13 +129,13 @@ Outcome list(Session& session, const ListArgs& args) {
 
 Outcome watch(Session& session, const RunIdArgs& args) {
   Interrupts::block();
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   return follow(session, **client, {.run_id = args.run_id, .after_seq = args.from, .ask_approvals = true});
 }
 
 Outcome signal(Session& session, const SignalArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::SignalRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
@@ -146,7 +146,7 @@ Outcome signal(Session& session, const SignalArgs& args) {
 }
 
 Outcome cancel(Session& session, const RunIdArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::CancelRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
@@ -156,7 +156,7 @@ Outcome cancel(Session& session, const RunIdArgs& args) {
 }
 
 Outcome terminate(Session& session, const RunIdArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::TerminateRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
@@ -166,7 +166,7 @@ Outcome terminate(Session& session, const RunIdArgs& args) {
 }
 
 Outcome resume(Session& session, const RunIdArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::ResumeRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
@@ -185,7 +185,7 @@ Outcome decide_operation(Session& session, const DecideOperationArgs& args) {
   } else {
     return base::fail(Code::usage, "the verdict is done, not-done or again");
   }
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   request.set_request_id(id_or_new(args.request_id));
   request.set_run_id(args.run_id);

@@ -1,11 +1,13 @@
 #include "replay-tools/cli/session.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
 #include "engine/base/data_folder.h"
+#include "replay-tools/cli/launch.h"
 #include "replay-tools/cli/output.h"
 
 namespace sandglass::replay_tools::cli {
@@ -15,6 +17,8 @@ namespace {
 using base::Code;
 
 constexpr std::int64_t kPingMs = 2000;
+constexpr int kStartTries = 100;
+constexpr int kTryPauseMs = 100;
 
 base::Error nobody_answers(const std::string& where) {
   return {Code::engine_unreachable, "no engine answers at " + where + "; start one with `sandglass serve`"};
@@ -71,6 +75,34 @@ base::Result<std::unique_ptr<client::Client>> Session::reach(const std::string& 
   }
   if (!answer && answer.error().code != Code::unavailable) return std::unexpected(answer.error());
   return connected;
+}
+
+base::Result<std::unique_ptr<client::Client>> Session::open(const std::string& usual) const {
+  auto path = folder();
+  const bool exists = path && access((*path + "/format").c_str(), F_OK) == 0;
+  if (exists && options_.address.empty() && !engine_answers()) {
+    if (auto ready = ensure_engine("", {}); !ready) return std::unexpected(ready.error());
+  }
+  return reach(usual);
+}
+
+base::Status Session::ensure_engine(const std::string& config,
+                                    const std::vector<std::string>& settings) const {
+  if (engine_answers()) return {};
+  if (!options_.address.empty()) return std::unexpected(nobody_answers(options_.address));
+  auto data = folder();
+  if (!data) return std::unexpected(data.error());
+  if (!json()) {
+    std::fprintf(stderr, "%s\n", paint(Colour::dim, "starting the engine on " + safe(*data)).c_str());
+  }
+  auto launched = launch_server({.data = *data, .config = config, .settings = settings});
+  if (launched || launched.error().code != Code::folder_locked) return launched;
+  // Somebody else started it at the same moment: it will answer soon.
+  for (int i = 0; i < kStartTries; ++i) {
+    if (engine_answers()) return {};
+    poll(nullptr, 0, kTryPauseMs);
+  }
+  return launched;
 }
 
 bool Session::engine_answers() const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/exit_code.h"
 #include "engine/base/result.h"
@@ -41,8 +42,13 @@ class Session {
   /// As above, and somebody must answer now (engine_unreachable).
   base::Result<std::unique_ptr<client::Client>> reach(const std::string& usual) const;
 
+  /// As above, but a data folder that exists gets its engine started (it ends itself when it is idle).
+  base::Result<std::unique_ptr<client::Client>> open(const std::string& usual) const;
+
   /// Whether a client of this data folder gets any answer.
   bool engine_answers() const;
+  /// Somebody answers when this returns ok: an engine that runs, or one that was started here with these.
+  base::Status ensure_engine(const std::string& config, const std::vector<std::string>& settings) const;
 
  private:
   base::Result<std::string> token(const std::string& usual) const;

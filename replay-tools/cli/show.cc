@@ -112,7 +112,7 @@ void print_waiting(const api::RunDetail& run) {
 }  // namespace
 
 Outcome show(Session& session, const RunIdArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::GetRunRequest request;
   request.set_run_id(args.run_id);

@@ -9,7 +9,7 @@
 namespace sandglass::replay_tools::cli {
 
 Outcome token_create(Session& session, const TokenArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   std::string bytes(32, '\0');
   base::SystemRandom().fill({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
@@ -33,7 +33,7 @@ Outcome token_create(Session& session, const TokenArgs& args) {
 }
 
 Outcome token_revoke(Session& session, const TokenArgs& args) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   api::RevokeTokenRequest request;
   request.set_request_id(client::new_request_id());
@@ -46,7 +46,7 @@ Outcome token_revoke(Session& session, const TokenArgs& args) {
 }
 
 Outcome token_list(Session& session, const TokenArgs&) {
-  auto client = session.reach("operator");
+  auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
   const auto tokens = (*client)->list_tokens();
   if (!tokens) return std::unexpected(tokens.error());
