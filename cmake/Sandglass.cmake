@@ -152,6 +152,21 @@ function(sandglass_test path)
     ENVIRONMENT "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
 
+# sandglass_python_test(folder/name LABELS … [TIMEOUT s]): tests/folder/name_test.py, a unittest program that drives the
+# built programs from outside. It finds the package tests/support/harness.
+function(sandglass_python_test path)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  if(NOT SANDGLASS_TESTS OR SANDGLASS_SANITIZED)
+    return()
+  endif()
+  add_test(NAME ${path} COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/${path}_test.py)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 180)
+  endif()
+  set_tests_properties(${path} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    ENVIRONMENT "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR};PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support;PYTHONDONTWRITEBYTECODE=1")
+endfunction()
+
 # sandglass_bench(folder DEPS targets…): bench/folder/*_bench.cc → bench_<name>, Google Benchmark.
 function(sandglass_bench path)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})

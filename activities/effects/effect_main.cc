@@ -14,6 +14,7 @@
 
 #include "activities/effects/executor.h"
 #include "engine/base/confine.h"
+#include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/net/codec/network_codec.h"
@@ -124,6 +125,7 @@ int run(const Options& options, pid_t parent) {
 }  // namespace sandglass::activities::effects
 
 int main(int argc, char** argv) {
+  if (sandglass::engine::base::list_crash_points(argc, argv)) return 0;
   const pid_t parent = ::getppid();
   sandglass::engine::base::set_log_process("effect");
   std::signal(SIGPIPE, SIG_IGN);

@@ -1,10 +1,14 @@
 #include "engine/base/crash_point.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -34,6 +38,23 @@ Wanted wanted_from_environment() {
   return wanted;
 }
 
+/// Opened before main: some programs give up their view of the files soon after.
+const int once_fd = [] {
+  const char* path = std::getenv("SANDGLASS_CRASH_ONCE");
+  return path == nullptr ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+}();
+
+/// False: a process has ended at its crash point already.
+bool is_first() {
+  if (once_fd < 0) return std::getenv("SANDGLASS_CRASH_ONCE") == nullptr;
+  struct stat info{};
+  if (flock(once_fd, LOCK_EX) != 0 || fstat(once_fd, &info) != 0 || info.st_size != 0) {
+    flock(once_fd, LOCK_UN);
+    return false;
+  }
+  return dprintf(once_fd, "%d\n", static_cast<int>(getpid())) > 0;
+}
+
 }  // namespace
 
 std::vector<std::string_view> crash_points() {
@@ -45,11 +66,17 @@ std::vector<std::string_view> crash_points() {
   return names;
 }
 
+bool list_crash_points(int argc, const char* const* argv) {
+  if (argc != 2 || std::string_view(argv[1]) != "--list-crash-points") return false;
+  for (const auto name : crash_points()) std::printf("%.*s\n", static_cast<int>(name.size()), name.data());
+  return true;
+}
+
 void pass_crash_point(std::string_view name) {
   static const Wanted wanted = wanted_from_environment();
   static std::atomic<long> passages = 0;
   if (wanted.name != name) return;
-  if (++passages == wanted.passage) kill(getpid(), SIGKILL);
+  if (++passages == wanted.passage && is_first()) kill(getpid(), SIGKILL);
 }
 
 }  // namespace sandglass::engine::base

@@ -1,5 +1,7 @@
 // Named places where a test can end the process as SIGKILL would: SANDGLASS_CRASH_AT=name[:n] kills at the
-// n-th passage (default 1). Compiled to nothing unless the build has SANDGLASS_CRASH_POINTS (test builds).
+// n-th passage (default 1). With SANDGLASS_CRASH_ONCE=file only the first process that gets there ends,
+// whatever program it is and however often programs are started anew; the file then holds that process's id.
+// Compiled to nothing unless the build has SANDGLASS_CRASH_POINTS (test builds).
 #pragma once
 
 #include <string_view>
@@ -9,6 +11,9 @@ namespace sandglass::engine::base {
 
 /// Names of all crash points linked into this program, sorted; empty in builds without them.
 std::vector<std::string_view> crash_points();
+
+/// If the only argument is --list-crash-points: prints their names, one a line, and returns true.
+bool list_crash_points(int argc, const char* const* argv);
 
 /// Kills this process with SIGKILL if the environment asked for it here. Thread rule: any thread.
 void pass_crash_point(std::string_view name);

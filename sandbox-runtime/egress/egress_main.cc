@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/base/confine.h"
+#include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/net/codec/network_codec.h"
 #include "sandbox-runtime/egress/egress.h"
@@ -106,6 +107,7 @@ int run(const Options& options, pid_t parent) {
 }  // namespace sandglass::sandbox_runtime::egress
 
 int main(int argc, char** argv) {
+  if (sandglass::engine::base::list_crash_points(argc, argv)) return 0;
   const pid_t parent = ::getppid();
   sandglass::engine::base::set_log_process("egress");
   std::signal(SIGPIPE, SIG_IGN);

@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/data_folder.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
@@ -108,6 +109,7 @@ base::Status run(const Arguments& arguments) {
 }  // namespace sandglass::sandbox_runtime::host
 
 int main(int argc, char** argv) {
+  if (sandglass::engine::base::list_crash_points(argc, argv)) return 0;
   namespace base = sandglass::engine::base;
   base::set_log_process("host");
   const auto arguments = sandglass::sandbox_runtime::host::parse(argc, argv);

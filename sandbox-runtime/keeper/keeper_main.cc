@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/base/crash_point.h"
 #include "sandbox-runtime/keeper/keeper.h"
 
 int main(int argc, char** argv) {
+  if (sandglass::engine::base::list_crash_points(argc, argv)) return 0;
   using sandglass::engine::base::UniqueFd;
   namespace linux_jail = sandglass::sandbox_runtime::provider::linux_jail;
   if (argc != 2) {

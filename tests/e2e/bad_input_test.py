@@ -1,0 +1,93 @@
+"""Bad input through the command line: the message says what, where and what to do; the exit code is the documented
+one (docs/guides/exit-codes.md); nothing has happened."""
+
+import unittest
+
+from harness import places
+from harness.case import Case
+
+BAD_FILE, DENIED = 3, 5
+
+TASK = """name: probe
+goal: nothing
+brain: plan
+template: default
+plan:
+  - name: only
+    exec: {argv: [true]}
+"""
+
+# What is wrong → (the task file's text, error code, words of the message).
+BAD_TASKS = {
+    "an unknown field inside a step": (TASK + "    colour: red\n", 1401, ["task.yaml:8", "colour"]),
+    "an unknown key of the operator": (TASK + "network:\n  internal: []\n", 1401, ["task.yaml:8", "network"]),
+    "a list where text belongs": (TASK.replace("goal: nothing", "goal: [a, b]"), 1401, ["task.yaml:2", "goal"]),
+    "text where a list belongs": (TASK + "outputs: fix.diff\n", 1401, ["task.yaml:8", "outputs"]),
+    "YAML that ends too early": (TASK + "outputs: [a, b\n", 1401, ["task.yaml:"]),
+    "a tab as indentation": ("name: probe\nplan:\n\t- name: x\n", 1401, ["task.yaml:3"]),
+    "the same key twice": (TASK + "goal: again\n", 1401, ["task.yaml:8", "goal"]),
+    "no plan": ("name: probe\ngoal: nothing\nbrain: plan\n", 1401, ["task.yaml", "plan"]),
+    "an unknown brain": (TASK.replace("brain: plan", "brain: oracle"), 1401, ["task.yaml:3", "oracle"]),
+    "an empty file": ("", 1401, ["task.yaml"]),
+}
+
+BAD_CONFIGURATIONS = {
+    "text where a number belongs": ("limits:\n  sandboxes: many\n", ["data.yaml:2", "limits.sandboxes", "whole number"]),
+    "a list where a map belongs": ("limits: [1, 2]\n", ["data.yaml:1", "limits"]),
+    "YAML that ends too early": ("limits: {sandboxes: 3\n", ["data.yaml:"]),
+    "a range without its length": ("network:\n  internal:\n    - {host: a.test, ports: [1], ranges: [127.0.0.1]}\n",
+                                   ["data.yaml:3", "127.0.0.1/32"]),
+    "a name as address to listen on": ("listen:\n  tcp: localhost:0\n", ["data.yaml:2", "localhost:0"]),
+}
+
+
+class BadInput(Case):
+
+    def test_a_task_file_with_a_fault_is_refused_before_anything_starts(self):
+        for what, (text, code, words) in BAD_TASKS.items():
+            with self.subTest(what):
+                self.assertFalse(self.data.exists(), "a data folder was made")
+                (self.folder / "task.yaml").write_text(text)
+                ended = self.cli.call("run", self.folder / "task.yaml", json_output=False)
+                self.assert_error(ended, code, BAD_FILE, *words)
+                self.assertEqual(ended.output, "")
+                self.assertFalse(self.data.exists(), "a data folder was made")
+
+    def test_parameters_that_the_task_does_not_declare_are_named(self):
+        ended = self.cli.call("run", places.EXAMPLE / "task.yaml", "--param", "variannt=total", json_output=False)
+        self.assert_error(ended, 1401, BAD_FILE, "variannt")
+        self.assertFalse(self.data.exists(), "a data folder was made")
+
+    def test_an_input_tree_that_is_missing_is_named_and_no_run_begins(self):
+        self.server()
+        (self.folder / "task.yaml").write_text(TASK + "inputs:\n  - {path: nowhere, to: project}\n")
+        ended = self.cli.call("run", self.folder / "task.yaml", json_output=False)
+        self.assert_error(ended, 1402, BAD_FILE, str(self.folder / "nowhere"))
+        self.assertEqual(self.cli.must("list").value["runs"], [])
+
+    def test_a_configuration_with_a_fault_is_named_with_its_line(self):
+        for what, (text, words) in BAD_CONFIGURATIONS.items():
+            with self.subTest(what):
+                server = self.server(config=text, start=False)
+                report = server.start()
+                self.assertTrue(report.startswith("error 1400 "), report)
+                self.assertEqual(server.wait(), BAD_FILE)
+                for word in words:
+                    self.assertIn(word, server.log_text())
+                self.assertFalse((self.data / "journal" / "CURRENT").exists(), "a journal was made")
+
+    def test_a_wrong_or_missing_token_says_which_and_what_to_do(self):
+        self.server()
+        wrong = self.cli.call("list", environment={"SANDGLASS_TOKEN": "sgt_" + "0" * 64}, json_output=False)
+        self.assert_error(wrong, 1300, DENIED, "the token is not valid here", "--as NAME")
+        (self.data / "tokens" / "operator").unlink()
+        missing = self.cli.call("list", json_output=False)
+        self.assert_error(missing, 1300, DENIED, str(self.data / "tokens" / "operator"), "--as NAME")
+        cut = self.data / "tokens" / "approver"
+        cut.write_text(cut.read_text()[:10])
+        self.assert_error(self.cli.call("approvals", json_output=False), 1300, DENIED)
+        self.assertEqual(self.cli.call("list", as_name="auditor").status, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

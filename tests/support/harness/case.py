@@ -1,0 +1,72 @@
+"""The base of test cases: a temporary folder whose logs are shown and kept when a test fails."""
+
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+from harness.command_line import CommandLine
+from harness.receiver import Receiver
+from harness.server import Server
+
+LOG_LINES = 60
+
+
+class Case(unittest.TestCase):
+    """Everything that a test starts through it ends with the test."""
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sandglass-test-"))
+        self.data = self.folder / "data"
+        self.cli = CommandLine(self.data)
+        self._servers = []
+        self.addCleanup(self._leave_or_remove)
+
+    def _leave_or_remove(self):
+        if self._outcome.success:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        sys.stderr.write(f"\nkept: {self.folder}\n")
+        for server in self._servers:
+            lines = server.log_text().splitlines()[-LOG_LINES:]
+            sys.stderr.write("\n".join([f"--- end of {server.log}", *lines, "---\n"]))
+
+    def server(self, data=None, *, config=None, settings=(), start=True, environment=None):
+        """A server, started and ready unless told otherwise. `config` is the text of its configuration file."""
+        data = data or self.data
+        path = None
+        if config is not None:
+            path = self.folder / f"{pathlib.Path(data).name}.yaml"
+            path.write_text(config)
+        server = Server(data, config=path, settings=settings)
+        self._servers.append(server)
+        self.addCleanup(self._end, server)
+        if start:
+            self.start(server, environment)
+        return server
+
+    def start(self, server, environment=None):
+        report = server.start(environment)
+        self.assertEqual(report, "ready", server.log_text())
+
+    @staticmethod
+    def _end(server):
+        try:
+            server.stop()
+        except AssertionError as problem:
+            sys.stderr.write(f"{problem}\n")
+
+    def receiver(self, *options):
+        receiver = Receiver(self.folder / "receiver", *options)
+        self.addCleanup(receiver.stop)
+        return receiver
+
+    def assert_error(self, ended, code, status, *words):
+        """The call failed with this error code and exit code, and its message has these words."""
+        text = ended.output + ended.errors
+        self.assertIn(str(code), text, str(ended))
+        self.assertEqual(ended.status, status, str(ended))
+        for word in words:
+            self.assertIn(word, text, str(ended))

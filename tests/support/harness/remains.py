@@ -1,0 +1,58 @@
+"""What of a data folder's sandboxes is on the machine: processes, mounts, control groups, loop devices."""
+
+import os
+import pathlib
+
+from harness import processes
+
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def of_sandboxes(data):
+    """A description of everything found, a line each; empty: nothing."""
+    data = pathlib.Path(data)
+    prefix = "sandglass-" + (data / "id").read_text().strip()[:8]
+    return _processes(prefix) + _mounts(data, prefix) + _cgroups(prefix) + _loops(data)
+
+
+def _processes(prefix):
+    found = []
+    for pid in processes.all_pids():
+        try:
+            groups = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            continue
+        if prefix in groups and processes.is_alive(pid):
+            found.append(f"process {pid} {processes.program_of(pid)}")
+    return found
+
+
+def _mounts(data, prefix):
+    found, seen = [], set()
+    for pid in processes.all_pids():
+        try:
+            namespace = os.readlink(f"/proc/{pid}/ns/mnt")
+            if namespace in seen:
+                continue
+            seen.add(namespace)
+            lines = pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+        except OSError:
+            continue
+        found += [f"mount in process {pid}: {line}" for line in lines if prefix in line or f"{data}/" in line]
+    return found
+
+
+def _cgroups(prefix):
+    return [f"control group {folder}/{name}" for folder, names, _ in os.walk(CGROUPS) for name in names
+            if name.startswith(prefix)]
+
+
+def _loops(data):
+    found = []
+    for backing in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            if f"{data}/" in backing.read_text():
+                found.append(f"loop device {backing.parts[3]} of {backing.read_text().strip()}")
+        except OSError:
+            pass  # it went meanwhile
+    return found
