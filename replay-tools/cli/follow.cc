@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kLookAgainMs = 500;
 constexpr int kApprovalAppearsMs = 10'000;
+constexpr int kApprovalLookMs = 50;
 
 std::string status_word(api::RunStatus status) {
   switch (status) {
@@ -98,34 +99,38 @@ class Follower {
     print_line(paint(Colour::yellow, away ? "the engine is away; waiting for it" : "the engine is back"));
   }
 
-  /// The approvals stream learns of the request by a message, a moment after the run's own record.
+  /// The approvals stream learns of the request by a message, a moment after the run's own record. It may
+  /// have been decided since: then there is nothing to offer.
   void waiting_for_approval() {
     api::ListApprovalsRequest request;
     request.set_run_id(options_.run_id);
-    for (int waited = 0; waited < kApprovalAppearsMs; waited += kLookAgainMs / 10) {
+    request.set_ended_too(true);
+    for (int waited = 0; waited < kApprovalAppearsMs; waited += kApprovalLookMs) {
       const auto approvals = client_.list_approvals(request);
-      if (approvals && approvals->approvals_size() > 0) {
-        for (const auto& approval : approvals->approvals()) offer(approval);
-        return;
-      }
+      if (!approvals) return;
+      bool is_new = false;
+      for (const auto& approval : approvals->approvals()) is_new = offer(approval) || is_new;
       pollfd polled{interrupts_->fd(), POLLIN, 0};
-      if (poll(&polled, 1, kLookAgainMs / 10) != 0) return;
+      if (is_new || poll(&polled, 1, kApprovalLookMs) != 0) return;
     }
   }
 
-  void offer(const api::ApprovalView& approval) {
-    if (!offered_.insert(approval.approval_id()).second) return;
+  /// False: it is known already.
+  bool offer(const api::ApprovalView& approval) {
+    if (!offered_.insert(approval.approval_id()).second) return false;
+    if (approval.status() != "waiting") return true;
     if (session_.json()) {
       print_line(to_json(approval));
-      return;
+      return true;
     }
     std::fputs(approval_text(approval).c_str(), stdout);
     if (terminal_ && options_.ask_approvals) {
       ask(approval);
-      return;
+      return true;
     }
     print_line("  decide with: sandglass approve " + safe(approval.approval_id()) +
                " --as approver   (or: sandglass deny " + safe(approval.approval_id()) + " --as approver)");
+    return true;
   }
 
   void ask(const api::ApprovalView& approval) {
