@@ -14,22 +14,25 @@ namespace {
 // More than the 64 events after which a snapshot is written, so that the first page nearly always reaches it.
 constexpr std::size_t kPage = 80;
 
-base::Result<core::StoredRecord> record_of(const core::StreamId& stream, const view::Row& row) {
+/// 0: the key is malformed.
+std::uint64_t seq_of(const view::Row& row) {
   const auto key = view::parse_stream_key(row.key);
-  if (!key || key->rest.size() != sizeof(std::uint64_t)) {
-    return base::fail(base::Code::stream_damaged, stream.text() + ": a record has a malformed key");
-  }
-  auto record = codec::decode_record(stream, view::get_u64(key->rest), row.value);
+  return key && key->rest.size() == sizeof(std::uint64_t) ? view::get_u64(key->rest) : 0;
+}
+
+base::Result<core::StoredRecord> record_of(const core::StreamId& stream, const view::Row& row) {
+  auto record = codec::decode_record(stream, seq_of(row), row.value);
   if (!record && record.error().code == base::Code::record_damaged) {
     return base::fail(base::Code::stream_damaged, stream.text() + ": " + record.error().message);
   }
   return record;
 }
 
+/// Records that the fold has already, by its snapshot, are not looked at.
 base::Status fold_row(fold::StreamFold& fold, const view::Row& row) {
+  if (seq_of(row) <= fold.head().seq) return {};
   const auto record = record_of(fold.stream(), row);
   if (!record) return std::unexpected(record.error());
-  if (record->seq <= fold.head().seq) return {};
   const auto turn = fold::read_turn(fold.kind(), *record);
   if (!turn) return std::unexpected(turn.error());
   return fold.apply(*turn);
@@ -100,9 +103,7 @@ void Loader::first_answers(const std::shared_ptr<Load>& load) {
     return finish(load, base::fail(base::Code::stream_damaged,
                                    load->fold.stream().text() + ": there is a snapshot but no record"));
   }
-  const auto oldest = record_of(load->fold.stream(), rows.back());
-  if (!oldest) return finish(load, std::unexpected(oldest.error()));
-  if (load->newest.more && oldest->seq > load->fold.head().seq + 1) return read_forward(load);
+  if (load->newest.more && seq_of(rows.back()) > load->fold.head().seq + 1) return read_forward(load);
   for (const view::Row& row : rows | std::views::reverse) {
     if (auto status = fold_row(load->fold, row); !status) return finish(load, status);
   }

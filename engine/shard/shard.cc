@@ -131,7 +131,7 @@ bool Shard::batch_full() {
 }
 
 bool Shard::decide(const Now& now) {
-  now_ns_ = now.monotonic_ns;
+  now_ = now;
   settle_deliveries(now);
   due_.clear();
   timers_.poll(now.wall_ms, kTimersPerPoll, due_);

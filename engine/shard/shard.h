@@ -180,7 +180,7 @@ class Shard {
   std::size_t queued_ = 0;             // what stands in queues
   std::size_t waiting_calls_ = 0;      // commands and reads in queues
   base::MonotonicNs last_answer_ns_ = 0;
-  base::MonotonicNs now_ns_ = 0;  // of the newest poll
+  Now now_;  // of the newest poll
 
   delivery::DeliveriesSettled to_settle_;
   std::vector<delivery::Forgotten> closings_;  // of to_settle_.arrived

@@ -32,7 +32,7 @@ void Shard::open_turn(Resident& stream, std::unique_ptr<RecordInMaking> record, 
     stream.open->record = std::move(record);
     open_turns_.push_back(&stream);
     auto& since = batches_.open().waits_since;
-    if (!since) since = now_ns_;
+    if (!since) since = now_.monotonic_ns;
   }
   request_activation(stream);
 }
@@ -67,6 +67,10 @@ void Shard::request_activation(Resident& stream) {
   loader_.read_turns(stream.fold->kind(), stream.stream, restart, durable,
                      [this, &stream, newer](base::Result<std::vector<core::TurnView>> turns) {
                        --stream.reads;
+                       if (!turns && turns.error().code == base::Code::stream_damaged) {
+                         return take_answer(stream, std::unexpected(turns.error()),
+                                            now_);  // stuck, alone (E14)
+                       }
                        if (!turns) return fail(turns.error());
                        send_request(stream, newer(std::move(*turns)), true);
                      });

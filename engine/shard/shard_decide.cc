@@ -282,7 +282,8 @@ std::optional<Shard::Step> Shard::drop_duplicate(Resident& stream, const core::M
     if (!stream.looked_up) return std::nullopt;
     const auto row = fold::decode_inbox_row(*stream.looked_up);
     if (!row) {
-      fail(row.error());
+      stream.damage = base::Error{Code::stream_damaged, stream.stream.text() + ": " + row.error().message};
+      wake(stream);
       return Step::waits;
     }
     newest = stream.inbox.emplace(message.source, *row).first;

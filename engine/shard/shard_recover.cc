@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/base/crash_point.h"
+#include "engine/base/log.h"
 #include "engine/codec/messages.h"
 #include "engine/codec/record.h"
 #include "engine/shard/shard.h"
@@ -65,6 +66,10 @@ base::Result<core::Message> undelivered_message(const view::View& view, const vi
   if (!record) return std::unexpected(record.error());
   const auto header = codec::decode_header(*record);
   if (!header) return std::unexpected(header.error());
+  if (index >= header->messages.size()) {
+    return base::fail(Code::record_damaged,
+                      source->text() + ": an undelivered message is missing in its record");
+  }
   return codec::decode_message(*header, index, record->slots);
 }
 
@@ -93,6 +98,11 @@ base::Status Shard::recover(const view::View& view) {
   return for_each_row(view, view::index_range(partition_, view::Index::undelivered),
                       [&](const view::Row& row) -> base::Status {
                         auto message = undelivered_message(view, row);
+                        if (!message && message.error().code == Code::record_damaged) {
+                          base::log(base::LogLevel::warning, "message_damaged",
+                                    {{"reason", message.error().message}});
+                          return {};  // it keeps its row; everybody else is served (E14)
+                        }
                         if (!message) return std::unexpected(message.error());
                         ports_.neighbours.deliver(std::move(*message));
                         return {};

@@ -247,6 +247,42 @@ TEST(Recovery, ADamagedStreamIsParkedAlone) {
   EXPECT_FALSE(world.set->lost());
 }
 
+TEST(Recovery, DamageInFrontOfTheSnapshotMakesOnlyTheRebuiltStreamStuck) {
+  World world(1, {.partitions = 4, .evict_always = true});
+  const auto stream = test_stream("a");
+  for (int i = 0; i < 70; ++i) ASSERT_TRUE(world.call_now(stream, test_command(Add{"n", 1})));
+  std::string row = *world.disk.get(view::record_key(stream, 2));
+  row.resize(row.size() - 3);
+  world.disk.tamper(view::record_key(stream, 2), row);
+  world.crash();
+  ASSERT_TRUE(world.call_now(stream, test_command(Add{"n", 1})))
+      << "loading needs only what follows the snapshot";
+  ASSERT_TRUE(world.call_now(stream, test_command(tests::Wake{"go"})));
+  world.settle();
+  EXPECT_EQ(world.state_of(stream).stuck, static_cast<int>(base::Code::stream_damaged));
+  EXPECT_TRUE(world.call_now(test_stream("b"), test_command(Add{"n", 1})));
+  EXPECT_FALSE(world.set->lost());
+}
+
+TEST(Recovery, AnUndeliverableMessageDoesNotKeepTheEngineFromOpening) {
+  World world;
+  const auto [source, target] = two_streams(world, true);
+  world.gate->closed = true;  // sent and durable, but never released
+  world.call("send", source, test_command(Send{target, "m"}));
+  ASSERT_TRUE(world.until([&] {
+    std::vector<journal::Completed> ignored;
+    world.inner->poll(ignored);
+    world.tick();
+    return world.disk.get(view::record_key(source, 1)).has_value();
+  }));
+  std::string row = *world.disk.get(view::record_key(source, 1));
+  row.resize(row.size() - 3);
+  world.disk.tamper(view::record_key(source, 1), row);
+  world.crash();
+  EXPECT_TRUE(world.call_now(target, test_command(Add{"n", 1})));
+  EXPECT_EQ(world.rows_of(view::Index::undelivered), 1U);
+}
+
 // J4: an event that is newer than the program stops the shard; it is never skipped.
 TEST(Recovery, AnUnknownEventStopsTheShard) {
   World world;
