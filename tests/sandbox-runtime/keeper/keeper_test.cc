@@ -32,7 +32,7 @@ bool has_ended(const engine::base::UniqueFd& pidfd) {
 
 TEST(KeeperTest, WhenTheKeeperIsKilledNothingOfTheSandboxesIsLeft) {
   JailRig rig;
-  const MachineState before = machine_state();
+  const MachineState before = rig.machine_state();
   Sandbox first = rig.make();
   Sandbox second = rig.make();
   ASSERT_TRUE(first.run("setsid sleep 1000 >/dev/null 2>&1 & true").ok());
@@ -42,18 +42,17 @@ TEST(KeeperTest, WhenTheKeeperIsKilledNothingOfTheSandboxesIsLeft) {
       [&] { return has_ended(first.launched().pidfd) && has_ended(second.launched().pidfd); }, 5000));
   EXPECT_TRUE(eventually(
       [&] {
-        const MachineState now = machine_state();
-        return now.mounts == before.mounts && now.loops == before.loops &&
-               now.namespaces == before.namespaces;
+        const MachineState now = rig.machine_state();
+        return now.mounts == before.mounts && now.loops == before.loops && now.processes == before.processes;
       },
       5000))
-      << describe(machine_state());
+      << describe(rig.machine_state());
   // The empty group folders go with destroy, by name, through a new keeper.
   for (const std::string& id : {first.id(), second.id()}) {
     const auto destroyed = rig.launcher().destroy(id);
     EXPECT_TRUE(destroyed.has_value()) << destroyed.error().message;
   }
-  EXPECT_EQ(machine_state(), before) << describe(machine_state());
+  EXPECT_EQ(rig.machine_state(), before) << describe(rig.machine_state());
   Sandbox third = rig.make();
   EXPECT_TRUE(third.run("true").ok());
 }

@@ -50,14 +50,7 @@ TEST_F(EscapeTest, TwoSandboxesHaveUidsAndIpcOfTheirOwn) {  // ADV-B18
   struct stat mine{};
   struct stat theirs{};
   const auto work = [](Sandbox& box) {
-    // pid 1 seen from outside, through its descriptor's table entry
-    std::ifstream info("/proc/self/fdinfo/" + std::to_string(box.launched().pidfd.get()));
-    std::string line;
-    while (std::getline(info, line)) {
-      if (line.starts_with("Pid:"))
-        return "/proc/" + std::to_string(std::stoi(line.substr(4))) + "/root/work";
-    }
-    return std::string();
+    return "/proc/" + std::to_string(process_of(box.launched().pidfd)) + "/root/work";
   };
   ASSERT_EQ(::stat(work(box_).c_str(), &mine), 0);
   ASSERT_EQ(::stat(work(other).c_str(), &theirs), 0);

@@ -22,14 +22,14 @@ TEST(SandboxLifeTest, ACommandRunsInsideAsUid1000WithoutAnyPrivilege) {
 
 TEST(SandboxLifeTest, DestroyLeavesNothingAndMayBeRepeated) {
   JailRig rig;
-  const MachineState before = machine_state();
+  const MachineState before = rig.machine_state();
   Sandbox box = rig.make();
   EXPECT_TRUE(box.run("echo x > file; sleep 1000 >/dev/null 2>&1 & echo started").ok());
-  EXPECT_NE(machine_state(), before);
+  EXPECT_NE(rig.machine_state(), before);
   for (int i = 0; i < 2; ++i) {
     const auto destroyed = rig.launcher().destroy(box.id());
     ASSERT_TRUE(destroyed.has_value()) << destroyed.error().message;
-    EXPECT_EQ(machine_state(), before) << describe(machine_state());
+    EXPECT_EQ(rig.machine_state(), before) << describe(rig.machine_state());
   }
   EXPECT_TRUE(rig.launcher().inventory()->empty());
 }
@@ -40,14 +40,14 @@ TEST(SandboxLifeTest, FiftySandboxesLeaveNothingBehind) {
     Sandbox warm_up = rig.make();
     ASSERT_TRUE(rig.launcher().destroy(warm_up.id()));
   }
-  const MachineState before = machine_state();
+  const MachineState before = rig.machine_state();
   for (int i = 0; i < 50; ++i) {
     Sandbox box = rig.make();
     ASSERT_TRUE(box.run("true").ok());
     const auto destroyed = rig.launcher().destroy(box.id());
     ASSERT_TRUE(destroyed.has_value()) << destroyed.error().message;
   }
-  EXPECT_EQ(machine_state(), before) << describe(machine_state());
+  EXPECT_EQ(rig.machine_state(), before) << describe(rig.machine_state());
 }
 
 TEST(SandboxLifeTest, AnIdIsUsedOnce) {

@@ -130,37 +130,44 @@ CommandResult Sandbox::run(const std::string& command, ExecLimits limits) {
   return result;
 }
 
-MachineState machine_state() {
+MachineState JailRig::machine_state() const {
   MachineState state;
+  std::error_code error;
   for (const char* root : {"memory", "pids", "cpu", "cpuacct", "unified", "."}) {
-    const fs::path path = fs::path("/sys/fs/cgroup") / root;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(path, error)) {
-      if (entry.path().filename().string().starts_with("sandglass-")) state.groups.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(fs::path("/sys/fs/cgroup") / root, error)) {
+      if (entry.path().filename().string().starts_with("sandglass-" + folder_id_ + "-")) {
+        state.groups.push_back(entry.path());
+      }
     }
   }
   std::ifstream mounts("/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) ++state.mounts;
+  for (std::string line; std::getline(mounts, line);) {
+    if (line.find(folder_) != std::string::npos || line.find("/dev/loop") != std::string::npos)
+      ++state.mounts;
+  }
   for (int i = 0; i < 64; ++i) {
-    const std::string path = "/sys/block/loop" + std::to_string(i) + "/loop/backing_file";
-    if (fs::exists(path)) state.loops.push_back("loop" + std::to_string(i));
+    std::ifstream backing("/sys/block/loop" + std::to_string(i) + "/loop/backing_file");
+    std::string file;
+    if (std::getline(backing, file) && file.find(folder_) != std::string::npos) {
+      state.loops.push_back("loop" + std::to_string(i));
+    }
   }
-  std::set<std::string> nets;
   for (const auto& entry : fs::directory_iterator("/proc")) {
-    std::error_code error;
     const fs::path link = fs::read_symlink(entry.path() / "ns" / "net", error);
-    if (!error) nets.insert(link);
+    if (!error && networks_.contains(link))
+      state.processes.push_back(std::atoi(entry.path().filename().c_str()));
   }
-  state.namespaces = nets.size();
   return state;
 }
 
 std::string describe(const MachineState& state) {
   std::ostringstream out;
-  out << state.mounts << " mounts, " << state.namespaces << " network namespaces; groups:";
+  out << state.mounts << " mounts; groups:";
   for (const auto& group : state.groups) out << " " << group;
   out << "; loops:";
   for (const auto& loop : state.loops) out << " " << loop;
+  out << "; processes:";
+  for (const int pid : state.processes) out << " " << pid;
   return out.str();
 }
 
@@ -237,7 +244,20 @@ Template JailRig::small_template() {
 
 Sandbox JailRig::make(Template tmpl) {
   SandboxSpec spec{"box-" + std::to_string(++count_), std::move(tmpl)};
-  return {*launcher_, must(launcher_->create(spec))};
+  Launched launched = must(launcher_->create(spec));
+  std::error_code hidden;  // from a plain user
+  const fs::path process = "/proc/" + std::to_string(process_of(launched.pidfd));
+  const fs::path network = fs::read_symlink(process / "ns" / "net", hidden);
+  if (!hidden) networks_.insert(network);
+  return {*launcher_, std::move(launched)};
+}
+
+int process_of(const engine::base::UniqueFd& pidfd) {
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(pidfd.get()));
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("Pid:")) return std::stoi(line.substr(4));
+  }
+  return -1;
 }
 
 }  // namespace sandglass::tests

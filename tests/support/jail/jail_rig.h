@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,17 +39,19 @@ class Sandbox {
   engine::base::UniqueFd memory_event_;
 };
 
-/// What could be left behind on the machine.
+/// What one rig's sandboxes could leave behind on the machine; other users of the machine do not show in it.
 struct MachineState {
-  std::vector<std::string> groups;  // control groups with our prefix
-  std::size_t mounts = 0;           // of this process's namespace
+  std::vector<std::string> groups;  // control groups
+  std::size_t mounts = 0;           // of this process's namespace, below the rig's folder
   std::vector<std::string> loops;   // devices in use
-  std::size_t namespaces = 0;       // distinct network namespaces of all processes
+  std::vector<int> processes;       // in a network namespace of a sandbox; root sees them
 
   friend bool operator==(const MachineState&, const MachineState&) = default;
 };
-MachineState machine_state();
 std::string describe(const MachineState& state);
+
+/// The process that a pidfd stands for, as this process numbers it; -1 if it has ended.
+int process_of(const engine::base::UniqueFd& pidfd);
 
 /// Waits until `done` holds, at most `ms`; polls.
 bool eventually(const std::function<bool()>& done, int ms);
@@ -70,6 +73,7 @@ class JailRig {
   void restart_host();
   void drop_host() { launcher_.reset(); }
   void start_host();
+  MachineState machine_state() const;
   Sandbox make(sandbox_runtime::provider::Template tmpl = small_template());
   const std::string& folder() const { return folder_; }
   const std::string& folder_id() const { return folder_id_; }
@@ -88,6 +92,7 @@ class JailRig {
   std::uint32_t adopt_grace_ms_;
   std::unique_ptr<sandbox_runtime::provider::Launcher> launcher_;
   int count_ = 0;
+  std::set<std::string> networks_;  // namespaces of the sandboxes made so far
 };
 
 }  // namespace sandglass::tests
