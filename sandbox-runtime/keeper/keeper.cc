@@ -137,6 +137,7 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   const UniqueFd control = take(request, fds, FdRole::control_inside);
   const UniqueFd barrier = take(request, fds, FdRole::barrier_inside);
   const UniqueFd disk = take(request, fds, FdRole::disk);
+  const UniqueFd etc = take(request, fds, FdRole::etc);
   const UniqueFd leaf = take(request, fds, FdRole::leaf);
   jail.control = take(request, fds, FdRole::control_host);
   jail.barrier = take(request, fds, FdRole::barrier_host);
@@ -152,6 +153,7 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   inside.control = control.get();
   inside.barrier = barrier.get();
   inside.disk = disk.get();
+  inside.etc = etc.get();
   inside.keeper = self_.get();
   for (const UniqueFd& group : groups) inside.groups.push_back(group.get());
   LaunchResult launched = launch_jail(plan.get(), inside, leaf.get());

@@ -209,7 +209,8 @@ Result<std::vector<UniqueFd>> Cgroups::init_groups(const std::string& name) cons
   std::vector<UniqueFd> fds;
   for (const Root& root : roots_) {
     if (root.unified) continue;
-    const std::string path = root.path + "/" + name + "/init/cgroup.procs";
+    // A lone thread that moves itself spares the machine-wide lock that costs tens of milliseconds.
+    const std::string path = root.path + "/" + name + "/init/tasks";
     UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd) return std::unexpected(group_failed(path, errno).error());
     fds.push_back(std::move(fd));
@@ -274,6 +275,8 @@ Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid) co
     return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " is not of sandbox group " + name);
   }
   for (const Root& root : roots_) {
+    if (root.unified && root.controllers.empty())
+      continue;  // holds nothing; the sandbox's leaf is its kill switch
     const std::string path = root.path + "/" + exec_group(name, exec) + "/cgroup.procs";
     const int error = write_file(path, std::to_string(pid));
     if (error == ESRCH) return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " has ended");

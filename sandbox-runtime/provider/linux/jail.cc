@@ -97,7 +97,7 @@ constexpr Step kOrder[] = {
     {Stage::namespaces, When::always,
      [](Jail& jail) { return leave_host_names(jail.plan.has(kPlanRootless)); }},
     {Stage::private_mounts, When::always, [](Jail&) { return make_mounts_private(); }},
-    {Stage::root, When::always, [](Jail& jail) { return build_root(jail.plan, jail.root); }},
+    {Stage::root, When::always, [](Jail& jail) { return build_root(jail.plan, jail.fds.etc, jail.root); }},
     {Stage::usr, When::always, [](Jail& jail) { return bind_usr(jail.plan, jail.root.get()); }},
     {Stage::devices, When::always, [](Jail& jail) { return make_devices(jail.plan, jail.root.get()); }},
     {Stage::proc, When::always, [](Jail& jail) { return mount_proc(jail.root.get()); }},

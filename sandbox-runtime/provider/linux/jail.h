@@ -15,6 +15,7 @@ struct JailFds {
   int control = -1;         // becomes fd 3
   int barrier = -1;         // becomes fd 4
   int disk = -1;            // a detached mount
+  int etc = -1;             // a detached mount; without it the plan has the files
   int keeper = -1;          // the keeper's pidfd
   int talk = -1;            // SOCK_SEQPACKET to the keeper, see below
   std::vector<int> groups;  // cgroup.procs of v1 groups

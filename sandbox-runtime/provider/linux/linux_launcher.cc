@@ -15,6 +15,7 @@
 #include "sandbox-runtime/provider/linux/files.h"
 #include "sandbox-runtime/provider/linux/linux_launcher_impl.h"
 #include "sandbox-runtime/provider/linux/machine_base.h"
+#include "sandbox-runtime/provider/linux/mounts.h"
 #include "sandbox-runtime/provider/linux/seccomp_filter.h"
 #include "sandbox-runtime/provider/linux/support.h"
 
@@ -103,6 +104,9 @@ Status LinuxLauncher::open() {
 const std::vector<LimitSupport>& LinuxLauncher::support() {
   std::call_once(looked_, [this] {
     hidden_ = hidden_in_usr();
+    etc_ = machine_etc();
+    if (!rootless_) shared_etc_ = shared_etc(etc_);
+    if (shared_etc_) etc_.clear();
     support_ = find_support(rootless_, groups_, disks_);
   });
   return support_;
@@ -158,6 +162,7 @@ Result<UniqueFd> LinuxLauncher::plan_for(const SandboxSpec& spec, const Making& 
   header.shm_bytes = std::min(kShmMost, limits.memory.value / 4);
   choose_processors(spec, header.cpu_mask);
   std::vector<BaseEntry> entries = machine_base(spec.tmpl);
+  entries.insert(entries.end(), etc_.begin(), etc_.end());
   entries.insert(entries.end(), hidden_.begin(), hidden_.end());
   return seal_plan(header, filter_, entries);
 }
@@ -215,6 +220,10 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
                              {FdRole::control_host, launched.control.get()},
                              {FdRole::barrier_host, launched.barrier.get()}};
   if (making.disk.mount) fds.push_back({FdRole::disk, making.disk.mount.get()});
+  const UniqueFd etc = shared_etc_ ? clone_detached(shared_etc_.get()) : UniqueFd();
+  if (shared_etc_ && !etc)
+    return fail(Code::provider_failed, "cloning the shared /etc: " + error_text(errno));
+  if (etc) fds.push_back({FdRole::etc, etc.get()});
   if (leaf) fds.push_back({FdRole::leaf, leaf.get()});
   for (const UniqueFd& group : *procs) fds.push_back({FdRole::group, group.get()});
   Result<KeptJail> kept = keeper_->launch(spec.id, fds);

@@ -75,6 +75,8 @@ class LinuxLauncher final : public Launcher {
   std::once_flag looked_;
   std::vector<LimitSupport> support_;
   std::vector<BaseEntry> hidden_;
+  std::vector<BaseEntry> etc_;  // empty if it is shared
+  engine::base::UniqueFd shared_etc_;
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Held>> held_;

@@ -1,6 +1,7 @@
 #include "sandbox-runtime/provider/linux/machine_base.h"
 
 #include <dirent.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +12,12 @@
 
 #include "sandbox-runtime/provider/launcher.h"
 #include "sandbox-runtime/provider/linux/files.h"
+#include "sandbox-runtime/provider/linux/mounts.h"
 
 namespace sandglass::sandbox_runtime::provider::linux_jail {
+
+using engine::base::UniqueFd;
+
 namespace {
 
 /// THE allow-list: files of the machine whose content is copied in. Everything else below /etc is generated.
@@ -35,10 +40,10 @@ constexpr const char* kHiddenFolders[] = {"usr/local/etc", "usr/etc", "usr/src"}
 constexpr std::string_view kHiddenNames[] = {"npmrc",  ".npmrc",    "pip.conf",   ".pip.conf",       "netrc",
                                              ".netrc", "gitconfig", ".gitconfig", ".git-credentials"};
 
-constexpr const char* kFolders[] = {"usr",     "proc", "sys",     "dev",           "dev/pts",
-                                    "dev/shm", "work", "home",    "home/sandbox",  "var",
-                                    "run",     "root", "srv",     "mnt",           "media",
-                                    "opt",     "etc",  "etc/ssl", "etc/ssl/certs", "etc/alternatives"};
+constexpr const char* kFolders[] = {"usr",  "proc", "sys",          "dev", "dev/pts", "dev/shm",
+                                    "work", "home", "home/sandbox", "var", "run",     "root",
+                                    "srv",  "mnt",  "media",        "opt", "etc"};
+constexpr const char* kEtcFolders[] = {"etc/ssl", "etc/ssl/certs", "etc/alternatives"};
 
 struct Generated {
   const char* path;
@@ -68,15 +73,14 @@ constexpr Generated kGenerated[] = {
     {"etc/machine-id", ""},
     {"etc/ssl/openssl.cnf", "openssl_conf = init\n[init]\n"},
 };
-constexpr Generated kLinks[] = {
+constexpr Generated kEtcLinks[] = {
     {"etc/mtab", "../proc/self/mounts"},
     {"etc/os-release", "../usr/lib/os-release"},
     {"etc/localtime", "/usr/share/zoneinfo/Etc/UTC"},
-    {"dev/fd", "/proc/self/fd"},
-    {"dev/stdin", "/proc/self/fd/0"},
-    {"dev/stdout", "/proc/self/fd/1"},
-    {"dev/stderr", "/proc/self/fd/2"},
-    {"dev/ptmx", "pts/ptmx"},
+};
+constexpr Generated kLinks[] = {
+    {"dev/fd", "/proc/self/fd"},       {"dev/stdin", "/proc/self/fd/0"}, {"dev/stdout", "/proc/self/fd/1"},
+    {"dev/stderr", "/proc/self/fd/2"}, {"dev/ptmx", "pts/ptmx"},
 };
 
 std::string target_of(const std::string& path) {
@@ -183,7 +187,6 @@ std::vector<BaseEntry> machine_base(const Template& tmpl) {
       {EntryKind::folder, 0755, "tmp", ""},
   };
   for (const char* folder : kFolders) base.push_back({EntryKind::folder, 0755, folder, ""});
-  for (const Generated& file : kGenerated) base.push_back({EntryKind::file, 0644, file.path, file.content});
   for (const Generated& link : kLinks) base.push_back({EntryKind::link, 0777, link.path, link.content});
   for (const char* name : kRootLinks) {
     const std::string target = target_of(std::string("/") + name);
@@ -191,13 +194,34 @@ std::vector<BaseEntry> machine_base(const Template& tmpl) {
       base.push_back({EntryKind::link, 0777, name, target});
     }
   }
+  return base;
+}
+
+std::vector<BaseEntry> machine_etc() {
+  std::vector<BaseEntry> etc;
+  for (const char* folder : kEtcFolders) etc.push_back({EntryKind::folder, 0755, folder, ""});
+  for (const Generated& file : kGenerated) etc.push_back({EntryKind::file, 0644, file.path, file.content});
+  for (const Generated& link : kEtcLinks) etc.push_back({EntryKind::link, 0777, link.path, link.content});
   for (const Copied& copied : kCopied) {
     std::string content = read_file(copied.from, 4u << 20).value_or("");
     if (copied.certificates_only) content = certificates_of(content);
-    base.push_back({EntryKind::file, 0644, copied.to, std::move(content)});
+    etc.push_back({EntryKind::file, 0644, copied.to, std::move(content)});
   }
-  add_alternatives(base);
-  return base;
+  add_alternatives(etc);
+  return etc;
+}
+
+UniqueFd shared_etc(const std::vector<BaseEntry>& etc) {
+  constexpr std::string_view kBelow = "etc/";
+  UniqueFd mount = new_file_system("tmpfs", {{"size", "8m"}, {"nr_inodes", "8192"}, {"mode", "0755"}},
+                                   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  if (!mount) return {};
+  for (const BaseEntry& entry : etc) {
+    const char* path = entry.path.c_str() + kBelow.size();
+    if (write_entry(entry.kind, entry.mode, path, entry.content, mount.get()) != 0) return {};
+  }
+  if (set_attributes(mount.get(), MOUNT_ATTR_RDONLY, false) != 0) return {};
+  return clone_detached(mount.get()) ? std::move(mount) : UniqueFd();
 }
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

@@ -15,7 +15,15 @@ namespace sandglass::sandbox_runtime::provider::linux_jail {
 /// once per process and keep the answer.
 std::vector<BaseEntry> hidden_in_usr();
 
-/// Folders, files and links of the new root, parents first. Same for all sandboxes of a template.
+/// Folders, files and links of the new root but for /etc (of which only the folder), parents first. Same for
+/// all sandboxes of a template.
 std::vector<BaseEntry> machine_base(const Template& tmpl);
+
+/// The generated /etc, below the folder "etc" that machine_base makes; the same for all sandboxes of this
+/// machine.
+std::vector<BaseEntry> machine_etc();
+/// The same as a read-only file system of its own, to be cloned for each sandbox: none where the kernel
+/// cannot clone detached mounts (before 6.15) or we are not root.
+engine::base::UniqueFd shared_etc(const std::vector<BaseEntry>& etc);
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

@@ -24,26 +24,6 @@ constexpr const char* kEmptyFile = ".hidden/file";
 
 constexpr std::uint64_t kQuiet = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
-int write_entry(const PlanView& plan, const PlanEntry& entry, int root) {
-  const char* path = plan.path(entry);
-  switch (entry.kind) {
-    case EntryKind::folder:
-      if (::mkdirat(root, path, entry.mode) != 0) return errno;
-      return ::fchmodat(root, path, entry.mode, 0) == 0 ? 0 : errno;
-    case EntryKind::link:
-      return ::symlinkat(plan.content(entry).data(), root, path) == 0 ? 0 : errno;
-    case EntryKind::file: {
-      const UniqueFd file(::openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, entry.mode));
-      if (!file || !write_all(file.get(), plan.content(entry))) return errno;
-      return ::fchmod(file.get(), entry.mode) == 0 ? 0 : errno;
-    }
-    case EntryKind::hide_folder:
-    case EntryKind::hide_file:
-      return 0;  // bind_usr
-  }
-  return EINVAL;
-}
-
 struct Device {
   const char* name;
   unsigned major;
@@ -93,6 +73,25 @@ int writable_tmpfs(const PlanView& plan, int root, const char* path, std::uint64
 
 }  // namespace
 
+int write_entry(EntryKind kind, std::uint32_t mode, const char* path, std::string_view content, int root) {
+  switch (kind) {
+    case EntryKind::folder:
+      if (::mkdirat(root, path, mode) != 0) return errno;
+      return ::fchmodat(root, path, mode, 0) == 0 ? 0 : errno;
+    case EntryKind::link:
+      return ::symlinkat(content.data(), root, path) == 0 ? 0 : errno;
+    case EntryKind::file: {
+      const UniqueFd file(::openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+      if (!file || !write_all(file.get(), content)) return errno;
+      return ::fchmod(file.get(), mode) == 0 ? 0 : errno;
+    }
+    case EntryKind::hide_folder:
+    case EntryKind::hide_file:
+      return 0;  // bind_usr
+  }
+  return EINVAL;
+}
+
 int make_mounts_private() {
   mount_attr wanted{};
   wanted.propagation = MS_PRIVATE;
@@ -120,6 +119,10 @@ UniqueFd clone_mount(int folder_fd, const char* path, bool recursive) {
   return UniqueFd(::open_tree(folder_fd, path, flags));
 }
 
+UniqueFd clone_detached(int mount_fd) {
+  return UniqueFd(::open_tree(mount_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH));
+}
+
 int set_attributes(int mount_fd, std::uint64_t attributes, bool recursive) {
   mount_attr wanted{};
   wanted.attr_set = attributes;
@@ -131,16 +134,20 @@ int attach(int mount_fd, int root_fd, const char* path) {
   return ::move_mount(mount_fd, "", root_fd, path, MOVE_MOUNT_F_EMPTY_PATH) == 0 ? 0 : errno;
 }
 
-int build_root(const PlanView& plan, UniqueFd& root) {
+int build_root(const PlanView& plan, int etc, UniqueFd& root) {
   ::umask(0);
   UniqueFd mount = new_file_system("tmpfs", {{"size", "8m"}, {"nr_inodes", "4096"}, {"mode", "0755"}},
                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   if (!mount) return errno;
   if (const int error = attach(mount.get(), AT_FDCWD, kStage)) return error;
   for (const PlanEntry& entry : plan.entries()) {
-    if (const int error = write_entry(plan, entry, mount.get())) return error;
+    const int error = write_entry(entry.kind, entry.mode, plan.path(entry), plan.content(entry), mount.get());
+    if (error != 0) return error;
   }
   ::umask(022);
+  if (etc >= 0) {
+    if (const int error = attach(etc, mount.get(), "etc")) return error;
+  }
   root = std::move(mount);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine/base/unique_fd.h"
@@ -27,13 +28,18 @@ engine::base::UniqueFd new_file_system(const char* type, std::initializer_list<M
 /// A clone of the mount at `path` below `folder_fd`, never following a link at its end. Invalid with errno
 /// set.
 engine::base::UniqueFd clone_mount(int folder_fd, const char* path, bool recursive);
+/// A clone of a mount that is attached nowhere; kernels before 6.15 refuse.
+engine::base::UniqueFd clone_detached(int mount_fd);
 int set_attributes(int mount_fd, std::uint64_t attributes, bool recursive);
 /// Puts the detached mount on `path` below `root_fd`; no link is followed.
 int attach(int mount_fd, int root_fd, const char* path);
 
-/// The root: a small tmpfs with the plan's folders, files and links, attached in this namespace. `root` is
-/// its descriptor.
-int build_root(const PlanView& plan, engine::base::UniqueFd& root);
+/// The root: a small tmpfs with the plan's folders, files and links, attached in this namespace, and the
+/// shared /etc unless `etc` is -1. `root` is its descriptor.
+int build_root(const PlanView& plan, int etc, engine::base::UniqueFd& root);
+/// Puts one entry below the folder `root`. Also used in the host, for the shared /etc. `content` ends with
+/// NUL.
+int write_entry(EntryKind kind, std::uint32_t mode, const char* path, std::string_view content, int root);
 /// /usr of the machine, read-only, with its configuration folders hidden (V6).
 int bind_usr(const PlanView& plan, int root);
 /// /dev: null, zero, full, random, urandom, tty; pts of its own; links to /proc/self/fd.
