@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <linux/close_range.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -99,10 +100,66 @@ bool enter_folder(const std::string& workspace, const std::string& cwd) {
   return folder && fchdir(folder.get()) == 0;
 }
 
+/// One child at a time speaks at the barrier; the lock goes with its owner's death. False: init said no
+/// meanwhile.
+bool lock_barrier(const Child& child) {
+  struct flock whole{};
+  whole.l_type = F_WRLCK;
+  while (fcntl(child.options.barrier_fd, F_SETLK, &whole) != 0) {
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return false;
+    pollfd word{child.go, POLLIN, 0};
+    if (poll(&word, 1, 2) != 0) return errno = ECANCELED, false;
+  }
+  return true;
+}
+
+/// The host's answer: descriptors of this exec's control groups. Writing "0" enters one (V5). A packet for
+/// another number was meant for a child that has ended.
+bool enter_groups(int barrier, std::uint64_t number) {
+  constexpr std::size_t kMost = 16;
+  std::uint64_t meant = 0;
+  iovec part{&meant, sizeof meant};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (recvmsg(barrier, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof meant) return false;
+  bool entered = true;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+      if (meant == number && write(fd, "0", 1) != 1) entered = false;
+      close(fd);
+    }
+  }
+  return entered && meant == number;
+}
+
+/// Presents itself and enters its groups as the host says. A host that only says "go" has placed it itself.
+bool meet_host(const Child& child) {
+  std::uint64_t number = child.request.number;
+  if (!lock_barrier(child)) return false;
+  if (send(child.options.barrier_fd, &number, sizeof number, MSG_NOSIGNAL) != sizeof number) return false;
+  for (;;) {
+    pollfd words[] = {{child.options.barrier_fd, POLLIN, 0}, {child.go, POLLIN, 0}};
+    if (poll(words, 2, -1) < 0 && errno != EINTR) return false;
+    if (words[1].revents != 0) break;
+    if (words[0].revents != 0 && enter_groups(child.options.barrier_fd, number)) break;
+    if ((words[0].revents & POLLHUP) != 0) break;
+  }
+  struct flock whole{};
+  whole.l_type = F_UNLCK;
+  return fcntl(child.options.barrier_fd, F_SETLK, &whole) == 0;
+}
+
 bool pass_barrier(const Child& child) {
   if (!child.request.barrier) return true;
-  std::uint64_t number = child.request.number;
-  if (send(child.options.barrier_fd, &number, sizeof number, MSG_NOSIGNAL) != sizeof number) return false;
+  if (!meet_host(child)) return false;
   char word = 0;
   ssize_t got = 0;
   do got = read(child.go, &word, 1);

@@ -15,7 +15,11 @@
 // The barrier (V5, nothing is ever runnable outside its cgroup): the child that init has forked for an exec
 // sends one packet of at most 64 bytes, the exec's key, over fd 4 and then blocks reading a pipe from init.
 // The host receives it with SCM_CREDENTIALS: the kernel vouches for the sender's process id. The host calls
-// Launcher::place(), then tells init by a frame that the exec may go on, and init writes to the pipe.
+// Launcher::place(), which answers over fd 4 with one packet: the exec's number (8 bytes) and descriptors,
+// into each of which the child writes "0" and closes it: so it enters its groups itself, which costs a tenth
+// of a millisecond, while moving it from outside takes a lock of the whole machine for tens of them. place()
+// checks that it did so. Then the host tells init by a frame that the exec may go on, and init writes to the
+// pipe. One child at a time is at the barrier (a POSIX lock on fd 4); a packet for another number is dropped.
 #pragma once
 
 #include <sys/types.h>

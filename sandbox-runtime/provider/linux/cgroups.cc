@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "sandbox-runtime/provider/linux/files.h"
+#include "sandbox-runtime/provider/linux/packet.h"
 
 namespace sandglass::sandbox_runtime::provider::linux_jail {
 namespace {
@@ -71,6 +73,17 @@ bool lists(const std::string& text, std::string_view word, char separator) {
   for (std::string each; std::getline(words, each, separator);) {
     while (!each.empty() && each.back() == '\n') each.pop_back();
     if (each == word) return true;
+  }
+  return false;
+}
+
+/// Half a second at most, in short naps: the other side has a few system calls to make.
+template <class Done>
+bool wait_briefly(Done done) {
+  for (int nap = 0; nap < 500; ++nap) {
+    if (done()) return true;
+    const timespec pause{0, nap < 20 ? 50'000 : 1'000'000};
+    ::nanosleep(&pause, nullptr);
   }
   return false;
 }
@@ -168,8 +181,9 @@ Status Cgroups::set_memory(const std::string& group, std::uint64_t bytes) const 
   return error == 0 || error == ENOENT || error == EOPNOTSUPP ? Status{} : group_failed(swap, error);
 }
 
-Status Cgroups::make_folders(const std::string& group) const {
+Status Cgroups::make_folders(const std::string& group, bool of_exec) const {
   for (const Root& root : roots_) {
+    if (of_exec && !root.holds_execs()) continue;
     const std::string path = root.path + "/" + group;
     if (::mkdir(path.c_str(), 0755) != 0) return group_failed(path, errno);
   }
@@ -178,7 +192,7 @@ Status Cgroups::make_folders(const std::string& group) const {
 
 Status Cgroups::make(const std::string& name, const Limits& limits) const {
   const auto build = [&]() -> Status {
-    if (Status done = make_folders(name); !done) return done;
+    if (Status done = make_folders(name, false); !done) return done;
     for (const Root& root : roots_) {
       if (!root.unified) continue;
       for (const Controller controller : root.controllers) {
@@ -198,24 +212,29 @@ Status Cgroups::make(const std::string& name, const Limits& limits) const {
     const std::string value =
         std::to_string(quota) + (cpu != nullptr && cpu->unified ? " " + std::to_string(kPeriodUs) : "");
     if (Status done = set(Controller::cpu, name, "cpu.cfs_quota_us", "cpu.max", value); !done) return done;
-    return make_folders(name + "/init");
+    return make_folders(name + "/init", false);
   };
   Status done = build();
   if (!done) remove(name);
   return done;
 }
 
-Result<std::vector<UniqueFd>> Cgroups::init_groups(const std::string& name) const {
+/// A lone thread that moves itself through `tasks` spares the machine-wide lock that costs tens of
+/// milliseconds.
+Result<std::vector<UniqueFd>> Cgroups::entries(const std::string& group) const {
   std::vector<UniqueFd> fds;
   for (const Root& root : roots_) {
-    if (root.unified) continue;
-    // A lone thread that moves itself spares the machine-wide lock that costs tens of milliseconds.
-    const std::string path = root.path + "/" + name + "/init/tasks";
+    if (!root.holds_execs()) continue;
+    const std::string path = root.path + "/" + group + (root.unified ? "/cgroup.procs" : "/tasks");
     UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd) return std::unexpected(group_failed(path, errno).error());
     fds.push_back(std::move(fd));
   }
   return fds;
+}
+
+Result<std::vector<UniqueFd>> Cgroups::init_groups(const std::string& name) const {
+  return entries(name + "/init");
 }
 
 UniqueFd Cgroups::init_leaf(const std::string& name) const {
@@ -250,7 +269,7 @@ Result<UniqueFd> Cgroups::make_exec(const std::string& name, std::uint64_t exec,
   if (roots_.empty()) return UniqueFd();
   const std::string group = exec_group(name, exec);
   const auto build = [&]() -> Result<UniqueFd> {
-    if (Status done = make_folders(group); !done) return std::unexpected(done.error());
+    if (Status done = make_folders(group, true); !done) return std::unexpected(done.error());
     if (limits.memory_bytes != 0) {
       if (Status done = set_memory(group, limits.memory_bytes); !done) return std::unexpected(done.error());
     }
@@ -267,25 +286,41 @@ Result<UniqueFd> Cgroups::make_exec(const std::string& name, std::uint64_t exec,
   return event;
 }
 
-Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid) const {
-  if (roots_.empty()) return {};
-  const std::string process = "/proc/" + std::to_string(pid);
-  const std::string where = read_file(process + "/cgroup").value_or("");
-  if (where.find("/" + name + "/init\n") == std::string::npos) {
+bool Cgroups::is_in(const std::string& group, pid_t pid) const {
+  const std::string where = read_file("/proc/" + std::to_string(pid) + "/cgroup").value_or("");
+  const std::string wanted = "/" + group + "\n";
+  std::size_t found = 0;
+  for (std::size_t at = where.find(wanted); at != std::string::npos; at = where.find(wanted, at + 1)) ++found;
+  return found >= static_cast<std::size_t>(std::ranges::count_if(roots_, &Root::holds_execs));
+}
+
+Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid, int barrier) const {
+  const std::string group = exec_group(name, exec);
+  Result<std::vector<UniqueFd>> doors = entries(group);
+  if (!doors) return std::unexpected(doors.error());
+  if (!roots_.empty() && !is_in(name + "/init", pid)) {
     return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " is not of sandbox group " + name);
   }
-  for (const Root& root : roots_) {
-    if (root.unified && root.controllers.empty())
-      continue;  // holds nothing; the sandbox's leaf is its kill switch
-    const std::string path = root.path + "/" + exec_group(name, exec) + "/cgroup.procs";
-    const int error = write_file(path, std::to_string(pid));
-    if (error == ESRCH) return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " has ended");
-    if (error != 0) return group_failed(path, error);
+  std::vector<int> numbers;
+  for (const UniqueFd& door : *doors) numbers.push_back(door.get());
+  if (!send_packet(barrier, &exec, sizeof exec, numbers)) {
+    return fail(Code::sandbox_lost, "sandbox group " + name + ": its init is gone: " + error_text(errno));
   }
-  // From outside, with the machine's privilege: this also sets the least value that the command can go back
-  // to.
-  const int error = write_file(process + "/oom_score_adj", "0");
-  return error == 0 ? Status{} : group_failed(process + "/oom_score_adj", error);
+  if (roots_.empty()) return {};
+  if (!wait_briefly([&] { return is_in(group, pid); })) {
+    for (const Root& root : roots_) {
+      if (!root.holds_execs()) continue;
+      const std::string path = root.path + "/" + group + "/cgroup.procs";
+      const int error = write_file(path, std::to_string(pid));
+      if (error == ESRCH) return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " has ended");
+      if (error != 0) return group_failed(path, error);
+    }
+  }
+  // The first victim, here and on the whole machine. Written with the machine's privilege this is also the
+  // least value that the command can go back to.
+  const std::string score = "/proc/" + std::to_string(pid) + "/oom_score_adj";
+  const int error = write_file(score, "1000");
+  return error == 0 ? Status{} : group_failed(score, error);
 }
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

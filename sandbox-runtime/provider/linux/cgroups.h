@@ -38,7 +38,8 @@ class Cgroups {
   /// See Launcher::make_exec.
   engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& name, std::uint64_t exec,
                                                          const ExecLimits& limits) const;
-  engine::base::Status place(const std::string& name, std::uint64_t exec, pid_t pid) const;
+  /// Lets the process at the other end of `barrier` enter the exec's groups (launcher.h), or moves it.
+  engine::base::Status place(const std::string& name, std::uint64_t exec, pid_t pid, int barrier) const;
   engine::base::Status kill_exec(const std::string& name, std::uint64_t exec) const;
   engine::base::Status remove_exec(const std::string& name, std::uint64_t exec) const;
 
@@ -60,6 +61,8 @@ class Cgroups {
     std::string path;
     bool unified = false;
     std::vector<Controller> controllers;
+    /// The unified tree without a controller holds no exec; the sandbox's leaf in it is its kill switch.
+    bool holds_execs() const { return !unified || !controllers.empty(); }
   };
 
   const Root* root_of(Controller controller) const;
@@ -69,7 +72,9 @@ class Cgroups {
   engine::base::Status set(Controller controller, const std::string& group, const char* v1, const char* v2,
                            const std::string& value) const;
   engine::base::Status set_memory(const std::string& group, std::uint64_t bytes) const;
-  engine::base::Status make_folders(const std::string& group) const;
+  engine::base::Status make_folders(const std::string& group, bool of_exec) const;
+  engine::base::Result<std::vector<engine::base::UniqueFd>> entries(const std::string& group) const;
+  bool is_in(const std::string& group, pid_t pid) const;
   engine::base::Result<engine::base::UniqueFd> memory_event(const std::string& group) const;
   engine::base::Status kill_group(const std::string& group) const;
   engine::base::Status remove_group(const std::string& group) const;

@@ -237,6 +237,7 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
   held->pid = kept->pid;
   held->pidfd.reset(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3));
   held->image = std::move(making.disk.image);
+  held->barrier.reset(::fcntl(launched.barrier.get(), F_DUPFD_CLOEXEC, 3));
   const std::lock_guard lock(mutex_);
   held_.emplace(spec.id, std::move(held));
   return {};

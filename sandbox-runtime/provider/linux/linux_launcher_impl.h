@@ -47,6 +47,7 @@ class LinuxLauncher final : public Launcher {
     pid_t pid = 0;
     engine::base::UniqueFd pidfd;
     engine::base::UniqueFd image;
+    engine::base::UniqueFd barrier;
   };
   /// What a create has taken so far; undone unless it succeeds.
   struct Making;

@@ -62,7 +62,9 @@ Result<UniqueFd> LinuxLauncher::make_exec(const std::string& id, std::uint64_t e
 }
 
 Status LinuxLauncher::place(const std::string& id, std::uint64_t exec, pid_t pid) {
-  return groups_.place(group_of(id), exec, pid);
+  const auto held = find(id);
+  if (!held) return std::unexpected(held.error());
+  return groups_.place(group_of(id), exec, pid, (*held)->barrier.get());
 }
 
 Status LinuxLauncher::kill_exec(const std::string& id, std::uint64_t exec) {
@@ -128,6 +130,7 @@ Result<std::vector<Launched>> LinuxLauncher::adopt() {
     held->record = *record;
     held->pid = jail.pid;
     held->pidfd.reset(::fcntl(jail.pidfd.get(), F_DUPFD_CLOEXEC, 3));
+    held->barrier.reset(::fcntl(jail.barrier.get(), F_DUPFD_CLOEXEC, 3));
     if (record->uid_base != 0) uids_.mark(record->uid_base);
     {
       const std::lock_guard lock(mutex_);
