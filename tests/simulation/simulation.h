@@ -44,5 +44,7 @@ struct SimResult {
 SimResult simulate_streams(const SimOptions& options);
 /// Runs of random workflows, as coroutines, with operations outside.
 SimResult simulate_runs(const SimOptions& options);
+/// The main job: examples/fix-failing-test with real deciders, workflow, gateway and activities.
+SimResult simulate_main_job(const SimOptions& options);
 
 }  // namespace sandglass::tests::simulation

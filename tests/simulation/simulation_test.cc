@@ -98,6 +98,18 @@ TEST(Runs, EvictingEveryCoroutineGivesIdenticalRecords) {
   same_records_without_cache(simulate_runs, 100);
 }
 
+TEST(MainJob, OneSeed) {
+  const SimOptions options{.seed = wanted_seed()};
+  const SimResult result = simulate_main_job(options);
+  EXPECT_TRUE(result.violations.empty()) << text_of(result.violations) << "\n" << result.dump;
+}
+TEST(MainJob, AThousandSeedsOpenEachPullRequestOnce) {
+  many_seeds("MainJob", simulate_main_job, 1000);
+}
+TEST(MainJob, EvictingEveryCoroutineGivesIdenticalRecords) {
+  same_records_without_cache(simulate_main_job, 50);
+}
+
 // Seeds that once failed, and what they found.
 TEST(Runs, KeptSeedsStayGood) {
   for (const std::uint64_t seed : {

@@ -59,6 +59,11 @@ class ActivityRegistry {
     const auto found = activities_.find(name);
     return found == activities_.end() ? nullptr : found->second.get();
   }
+  /// The same, to be registered elsewhere under another guise.
+  std::shared_ptr<Activity> share(const std::string& name) const {
+    const auto found = activities_.find(name);
+    return found == activities_.end() ? nullptr : found->second;
+  }
 
  private:
   std::map<std::string, std::shared_ptr<Activity>> activities_;
