@@ -58,8 +58,8 @@ class Case(unittest.TestCase):
         except AssertionError as problem:
             sys.stderr.write(f"{problem}\n")
 
-    def receiver(self, *options):
-        receiver = Receiver(self.folder / "receiver", *options)
+    def receiver(self, *options, folder="receiver"):
+        receiver = Receiver(self.folder / folder, *options)
         self.addCleanup(receiver.stop)
         return receiver
 

@@ -12,7 +12,9 @@ def of_sandboxes(data):
     """A description of everything found, a line each; empty: nothing."""
     data = pathlib.Path(data)
     prefix = "sandglass-" + (data / "id").read_text().strip()[:8]
-    return _processes(prefix) + _mounts(data, prefix) + _cgroups(prefix) + _loops(data)
+    loops = _loops(data)
+    return (_processes(prefix) + _mounts(data, prefix, loops.values()) + _cgroups(prefix)
+            + [f"loop device {name}" for name in loops])
 
 
 def _processes(prefix):
@@ -27,7 +29,8 @@ def _processes(prefix):
     return found
 
 
-def _mounts(data, prefix):
+def _mounts(data, prefix, loop_numbers):
+    """In whatever mount namespace: of the folder's files, or of its loop devices."""
     found, seen = [], set()
     for pid in processes.all_pids():
         try:
@@ -38,7 +41,8 @@ def _mounts(data, prefix):
             lines = pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
         except OSError:
             continue
-        found += [f"mount in process {pid}: {line}" for line in lines if prefix in line or f"{data}/" in line]
+        found += [f"mount in process {pid}: {line}" for line in lines
+                  if prefix in line or f"{data}/" in line or line.split()[2] in loop_numbers]
     return found
 
 
@@ -48,11 +52,12 @@ def _cgroups(prefix):
 
 
 def _loops(data):
-    found = []
+    """Name → "major:minor" of those whose file lies in the folder."""
+    found = {}
     for backing in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
             if f"{data}/" in backing.read_text():
-                found.append(f"loop device {backing.parts[3]} of {backing.read_text().strip()}")
+                found[backing.parts[3]] = (backing.parents[1] / "dev").read_text().strip()
         except OSError:
             pass  # it went meanwhile
     return found
