@@ -156,6 +156,7 @@ void Work::attach_effect(base::UniqueFd socket) {
 }
 void Work::poll() {
   parts_->effects.poll();
+  parts_->reconciler.poll(parts_->ports.clock.monotonic_ns() / 1'000'000);
 }
 int Work::wake_fd() const {
   return parts_->executor.wake_fd();
