@@ -2,15 +2,14 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <thread>
 
 #include "engine/base/log.h"
+#include "engine/base/socket_path.h"
 #include "engine/base/system_ports.h"
 #include "sandbox-runtime/client/call.h"
 #include "sandbox-runtime/frames/frame.h"
@@ -86,15 +85,9 @@ class HostClient::Impl {
 
   void connect() {
     retry_ = 0;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (options_.socket_path.size() >= sizeof address.sun_path) {
-      log(LogLevel::error, "host_path_too_long", {{"path", options_.socket_path}});
-      return;
-    }
-    std::memcpy(address.sun_path, options_.socket_path.data(), options_.socket_path.size());
+    const auto address = engine::base::SocketPath::make(options_.socket_path);
     socket_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket_ || ::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (!address || !socket_ || ::connect(socket_.get(), address->address(), address->size()) != 0) {
       socket_.reset();
       return retry();
     }

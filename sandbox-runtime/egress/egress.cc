@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/base/socket_path.h"
 #include "engine/base/system_ports.h"
 #include "engine/net/codec/network_codec.h"
 #include "engine/net/dialer.h"
@@ -94,18 +94,13 @@ void Egress::stop() {
 }
 
 Result<UniqueFd> listen_on_path(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return fail(Code::invalid_argument, "the socket path is empty or longer than 107 bytes: " + path);
-  }
-  path.copy(address.sun_path, path.size());
+  const auto address = engine::base::SocketPath::make(path);
+  if (!address) return std::unexpected(address.error());
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   struct stat found{};
   if (::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) ::unlink(path.c_str());
   const mode_t mask = ::umask(0177);
-  const bool bound =
-      socket && ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  const bool bound = socket && ::bind(socket.get(), address->address(), address->size()) == 0;
   const int error = errno;
   ::umask(mask);
   if (!bound || ::listen(socket.get(), 8) != 0) {

@@ -2,12 +2,11 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "engine/base/log.h"
+#include "engine/base/socket_path.h"
 
 namespace sandglass::sandbox_runtime::host {
 
@@ -36,15 +35,9 @@ EgressLink::~EgressLink() {
 
 void EgressLink::connect() {
   retry_ = 0;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path_.size() >= sizeof address.sun_path) {
-    log(LogLevel::error, "egress_path_too_long", {{"path", path_}});
-    return;
-  }
-  std::memcpy(address.sun_path, path_.data(), path_.size());
+  const auto address = engine::base::SocketPath::make(path_);
   socket_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_ || ::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+  if (!address || !socket_ || ::connect(socket_.get(), address->address(), address->size()) != 0) {
     socket_.reset();
     return retry();
   }

@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 
 #include "engine/base/crash_point.h"
 #include "engine/base/log.h"
+#include "engine/base/socket_path.h"
 #include "sandbox-runtime/host/convert.h"
 
 namespace sandglass::sandbox_runtime::host {
@@ -91,18 +91,12 @@ Status Host::adopt() {
 }
 
 Status Host::listen() {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (options_.socket_path.size() >= sizeof address.sun_path) {
-    return fail(Code::invalid_argument,
-                "the socket's path is longer than 107 bytes: " + options_.socket_path);
-  }
-  std::memcpy(address.sun_path, options_.socket_path.data(), options_.socket_path.size());
+  const auto address = engine::base::SocketPath::make(options_.socket_path);
+  if (!address) return std::unexpected(address.error());
   ::unlink(options_.socket_path.c_str());
   listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const mode_t mask = umask(0177);
-  const bool bound =
-      listener_ && bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  const bool bound = listener_ && bind(listener_.get(), address->address(), address->size()) == 0;
   const int error = errno;
   umask(mask);
   if (!bound) return fail(Code::address_in_use, options_.socket_path + ": " + std::strerror(error));

@@ -134,6 +134,14 @@ class MainJob(Case):
         self.assertEqual(self.cli.must("debug", job.run_id, "--all").values, frames)
         self.assert_audit_is_good()
 
+    def test_a_data_folder_may_lie_deeper_than_a_socket_address_is_long(self):
+        self.data = self.folder / ("deep-" * 20) / ("er-" * 20)
+        self.cli.data = str(self.data)
+        self.data.parent.mkdir(parents=True)
+        self.server(self.data, config=self.outside.configuration())
+        job = Job.start(self.cli, self.outside)
+        self.assertEqual(job.approve_and_wait()["summary"]["status"], "completed", job.describe())
+
     def test_two_jobs_at_once_do_not_meet(self):
         self.allowed_server()
         jobs = [Job.start(self.cli, self.outside, variant) for variant in ("discount", "slug")]

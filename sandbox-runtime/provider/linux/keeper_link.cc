@@ -5,13 +5,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "engine/base/socket_path.h"
 #include "sandbox-runtime/provider/linux/files.h"
 #include "sandbox-runtime/provider/linux/packet.h"
 
@@ -28,14 +27,6 @@ constexpr int kReplyTimeoutMs = 30'000;
 
 Status keeper_failed(const std::string& what) {
   return fail(Code::provider_failed, "sandglass-keeper: " + what);
-}
-
-bool address_of(const std::string& path, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return false;
-  path.copy(address.sun_path, path.size());
-  return true;
 }
 
 /// In the forked child of a process that may have threads: system calls only.
@@ -59,14 +50,11 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::open(KeeperOptions options) {
 KeeperLink::~KeeperLink() = default;
 
 Status KeeperLink::connect_or_start() {
-  sockaddr_un address;
-  if (!address_of(options_.socket_path, address)) {
-    return keeper_failed("the path of its socket is too long: " + options_.socket_path);
-  }
+  const auto address = engine::base::SocketPath::make(options_.socket_path);
+  if (!address) return keeper_failed(address.error().message);
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return keeper_failed("socket: " + error_text(errno));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return start();
+  if (::connect(socket.get(), address->address(), address->size()) != 0) return start();
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
@@ -85,15 +73,15 @@ Status KeeperLink::connect_or_start() {
 }
 
 Status KeeperLink::start() {
-  sockaddr_un address;
-  address_of(options_.socket_path, address);
+  const auto address = engine::base::SocketPath::make(options_.socket_path);
+  if (!address) return keeper_failed(address.error().message);
   if (::access(options_.program.c_str(), X_OK) != 0) {
     return keeper_failed("cannot be executed: " + options_.program + ": " + error_text(errno));
   }
   ::unlink(options_.socket_path.c_str());
   const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!listener || ::fchmod(listener.get(), 0600) != 0 ||
-      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::bind(listener.get(), address->address(), address->size()) != 0 ||
       ::chmod(options_.socket_path.c_str(), 0600) != 0 || ::listen(listener.get(), 4) != 0) {
     return keeper_failed("cannot listen at " + options_.socket_path + ": " + error_text(errno));
   }
