@@ -66,6 +66,9 @@ struct Describe {
   std::string operator()(const run::OperationIntended& e) const {
     return "attempt " + std::to_string(e.attempt) + ", key " + e.key.substr(0, 16);
   }
+  std::string operator()(const run::OperationAttemptFailed& e) const {
+    return "attempt " + std::to_string(e.attempt) + " not done, " + failure(e.code, text_in(turn, e.message));
+  }
   std::string operator()(const run::OperationUnknown& e) const {
     return "attempt " + std::to_string(e.attempt) + ", " + failure(e.code, text_in(turn, e.message));
   }
