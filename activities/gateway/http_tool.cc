@@ -103,8 +103,8 @@ core::ActivityResult without_answer(const core::EffectResult& result) {
                                                         : base::Code::operation_unknown;
   // What was refused before anything was dialled is refused again; a connection that could not be made may be
   // made.
-  const bool refused = code == base::Code::address_refused || code == base::Code::name_refused ||
-                       code == base::Code::invalid_argument;
+  const bool refused = code == base::Code::policy_denied || code == base::Code::address_refused ||
+                       code == base::Code::name_refused || code == base::Code::invalid_argument;
   return {.outcome = not_done ? core::Outcome::not_done : core::Outcome::unknown,
           .code = code,
           .side = refused ? core::FailureSide::user : core::FailureSide::platform,

@@ -34,9 +34,11 @@ TEST(HttpTool, TheExecutorsWordCountsWhereNoAnswerCame) {
       tool.outcome({.outcome = Outcome::not_done, .code = Code::connect_failed, .message = "refused"});
   EXPECT_EQ(refused.outcome, Outcome::not_done);
   EXPECT_TRUE(refused.retryable);
-  const auto forbidden = tool.outcome({.outcome = Outcome::not_done, .code = Code::address_refused});
-  EXPECT_FALSE(forbidden.retryable);
-  EXPECT_EQ(forbidden.side, core::FailureSide::user);
+  for (const Code code : {Code::address_refused, Code::name_refused, Code::policy_denied}) {
+    const auto forbidden = tool.outcome({.outcome = Outcome::not_done, .code = code});
+    EXPECT_FALSE(forbidden.retryable) << "what the network's rules refuse is refused again";
+    EXPECT_EQ(forbidden.side, core::FailureSide::user);
+  }
   EXPECT_EQ(tool.outcome({.outcome = Outcome::unknown, .code = Code::executor_lost}).outcome,
             Outcome::unknown);
 }
