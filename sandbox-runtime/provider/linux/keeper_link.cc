@@ -112,9 +112,11 @@ Status KeeperLink::send(KeeperOp op, const std::string& id, const std::vector<Ro
     request.roles[i] = fds[i].role;
     numbers.push_back(fds[i].fd);
   }
-  if (send_packet(socket_.get(), &request, sizeof request, numbers)) return {};
-  if (errno != EPIPE && errno != ECONNRESET) return keeper_failed("send: " + error_text(errno));
-  // It has ended, and every sandbox with it (V1). A new one serves what comes.
+  if (socket_ && send_packet(socket_.get(), &request, sizeof request, numbers)) return {};
+  if (socket_ && errno != EPIPE && errno != ECONNRESET) return keeper_failed("send: " + error_text(errno));
+  // It has ended, and every sandbox with it (V1), or its answers can no longer be told apart. A new
+  // connection serves what comes.
+  socket_.reset();
   ::waitpid(keeper_pid_, nullptr, WNOHANG);
   if (Status started = connect_or_start(); !started) return started;
   if (send_packet(socket_.get(), &request, sizeof request, numbers)) return {};
@@ -124,7 +126,10 @@ Status KeeperLink::send(KeeperOp op, const std::string& id, const std::vector<Ro
 Result<KeptJail> KeeperLink::receive(bool& more) {
   pollfd waiting{socket_.get(), POLLIN, 0};
   const int ready = ::poll(&waiting, 1, kReplyTimeoutMs);
-  if (ready == 0) return fail(Code::provider_failed, "sandglass-keeper does not answer");
+  if (ready == 0) {
+    socket_.reset();  // the late answer must not be taken for that to the next request
+    return fail(Code::provider_failed, "sandglass-keeper does not answer");
+  }
   KeeperReply reply;
   std::vector<UniqueFd> fds;
   const ssize_t size = receive_packet(socket_.get(), &reply, sizeof reply, fds);

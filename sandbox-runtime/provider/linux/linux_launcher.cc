@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +32,9 @@ namespace {
 
 constexpr std::uint64_t kTmpMost = 512u << 20;
 constexpr std::uint64_t kShmMost = 64u << 20;
+/// As the probe of find_support, so that one template image serves both.
+constexpr std::uint64_t kProbeDisk = 8u << 20;
+constexpr std::uint64_t kProbeInodes = 256;
 
 bool is_folder_id(const std::string& id) {
   return !id.empty() && id.size() <= 12 &&
@@ -98,6 +102,7 @@ Status LinuxLauncher::open() {
       {options_.keeper_program, options_.folder + "/" + prefix_ + "keeper.sock", options_.adopt_grace_ms});
   if (!link) return std::unexpected(link.error());
   keeper_ = std::move(*link);
+  support();  // looks through /usr: better now than in the first create
   return {};
 }
 
@@ -112,8 +117,30 @@ const std::vector<LimitSupport>& LinuxLauncher::support() {
   return support_;
 }
 
+/// V18: not by looking but by doing.
+Feature LinuxLauncher::try_sandbox() {
+  SandboxSpec spec{"probe-" + std::to_string(::getpid()), {}};
+  Limits& limits = spec.tmpl.limits;
+  limits.disk.value = kProbeDisk;
+  limits.inodes.value = kProbeInodes;
+  for (const LimitKind kind : kAllLimits) limits.of(kind).need = Need::best_effort;
+  spec.tmpl.network = true;
+  timespec start{};
+  timespec end{};
+  ::clock_gettime(CLOCK_MONOTONIC, &start);
+  const Result<Launched> made = create(spec);
+  const Status gone = made ? destroy(spec.id) : Status{};
+  ::clock_gettime(CLOCK_MONOTONIC, &end);
+  const auto ms = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1'000'000;
+  if (made && gone)
+    return {"sandbox", Strength::works, "made and destroyed in " + std::to_string(ms) + " ms", ""};
+  return {"sandbox", Strength::missing, made ? gone.error().message : made.error().message,
+          "allow user namespaces (sysctl user.max_user_namespaces=10000) and see the message"};
+}
+
 std::vector<Feature> LinuxLauncher::features() {
   std::vector<Feature> features = find_protections(rootless_, groups_);
+  features.push_back(try_sandbox());
   for (const LimitSupport& each : support()) {
     features.push_back({"limit " + std::string(name_of(each.kind)), each.strength, each.detail, each.remedy});
   }

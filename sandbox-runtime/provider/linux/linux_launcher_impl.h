@@ -52,6 +52,7 @@ class LinuxLauncher final : public Launcher {
   /// What a create has taken so far; undone unless it succeeds.
   struct Making;
 
+  Feature try_sandbox();
   std::string group_of(const std::string& id) const { return prefix_ + id; }
   std::string record_path(const std::string& id) const {
     return options_.folder + "/" + prefix_ + id + ".jail";

@@ -50,6 +50,20 @@ TEST(SandboxLifeTest, FiftySandboxesLeaveNothingBehind) {
   EXPECT_EQ(rig.machine_state(), before) << describe(rig.machine_state());
 }
 
+TEST(SandboxLifeTest, TheDoctorMakesASandboxAndHasARemedyForWhatIsNotThere) {  // V18
+  JailRig rig;
+  const auto features = rig.launcher().features();
+  bool made = false;
+  for (const auto& feature : features) {
+    using sandbox_runtime::provider::Strength;
+    EXPECT_FALSE(feature.detail.empty()) << feature.name;
+    EXPECT_EQ(feature.remedy.empty(), feature.strength == Strength::works) << feature.name;
+    if (feature.name == "sandbox") made = feature.strength == Strength::works;
+  }
+  EXPECT_TRUE(made);
+  EXPECT_TRUE(rig.launcher().inventory()->empty());
+}
+
 TEST(SandboxLifeTest, AnIdIsUsedOnce) {
   JailRig rig;
   Sandbox box = rig.make();
