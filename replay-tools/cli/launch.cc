@@ -85,7 +85,8 @@ base::Status launch_server(const LaunchOptions& options) {
     dup2(null.get(), STDIN_FILENO);
     dup2(log_fd.get(), STDOUT_FILENO);
     dup2(log_fd.get(), STDERR_FILENO);
-    // The server outlives this command: nothing that the caller has open (a lock, a pipe) may stay open with it.
+    // The server outlives this command: nothing that the caller has open (a lock, a pipe) may stay open with
+    // it.
     close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     fcntl(writing.get(), F_SETFD, 0);
     execv(program.c_str(), argv.data());
