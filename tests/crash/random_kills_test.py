@@ -1,4 +1,4 @@
-"""SIGKILL of the engine at random moments of the main job: no run is lost, and the receiver counts one effect each.
+"""SIGKILL at random moments of the main job: no run is lost, and the receiver counts one effect each.
 
 The seed is printed; SANDGLASS_SEED=N repeats its moments. SANDGLASS_LONG=1 kills five times as often.
 """
@@ -9,9 +9,10 @@ import threading
 import time
 import unittest
 
-from harness import main_job, places
+from harness import main_job, places, remains
 from harness.case import Case
 from harness.main_job import Approver, Job
+from harness.waiting import wait_until
 
 RUNS, KILLS_PER_RUN = (50, 5) if places.LONG else (10, 5)
 DELAY_AFTER_ACTING_MS = 300
@@ -19,7 +20,7 @@ SPREAD = 1.5  # kills make a run longer than the measured one
 
 
 class Killer:
-    """Kills the engine at the given moments, in seconds after its construction."""
+    """Kills children at given moments: (seconds after its construction, the child's name)."""
 
     def __init__(self, server, moments):
         self._server = server
@@ -32,9 +33,9 @@ class Killer:
     def _run(self):
         begin = time.monotonic()
         try:
-            for moment in self._moments:
+            for moment, name in self._moments:
                 time.sleep(max(0.0, begin + moment - time.monotonic()))
-                self._server.kill_child("engine")
+                self._server.kill_child(name)
                 self.kills += 1
         except Exception as problem:  # pylint: disable=broad-except
             self.problem = problem
@@ -53,45 +54,63 @@ class RandomKills(Case):
         print(f"SANDGLASS_SEED={self.seed}", flush=True)
         self.outside = self.receiver("--reply-delay-ms", DELAY_AFTER_ACTING_MS)
 
-    def finished_job(self, variant):
-        """(job, its detail, seconds), approved as soon as it asks."""
+    def finished_jobs(self, variants):
+        """(jobs, seconds), each approved as soon as it asks."""
         begin = time.monotonic()
-        job = Job.start(self.cli, self.outside, variant, request_id=f"job-{self.outside.effects()}")
-        approver = Approver(job)
+        jobs = [Job.start(self.cli, self.outside, variant, request_id=f"job-{self.outside.effects()}-{number}")
+                for number, variant in enumerate(variants)]
+        approvers = [Approver(job) for job in jobs]
         try:
-            detail = job.wait_for_end(120)
+            for job in jobs:
+                job.wait_for_end(120)
         finally:
-            approver.close()
-        return job, detail, time.monotonic() - begin
+            for approver in approvers:
+                approver.close()
+        return jobs, time.monotonic() - begin
 
-    def test_every_effect_happens_once_and_no_run_is_lost(self):
+    def run_jobs(self, runs, victims, together=1):
+        """Job after job, `together` of them at once, KILLS_PER_RUN kills each time."""
         draw = random.Random(self.seed)
         server = self.server(config=self.outside.configuration())
-        *_, usual_seconds = self.finished_job("total")
-        self.assertEqual(self.outside.effects(), 1)
+        *_, usual_seconds = self.finished_jobs(["total"])
         jobs, kills = [], 0
-        for number in range(RUNS):
-            variant = draw.choice(main_job.VARIANTS)
-            moments = [draw.uniform(0, usual_seconds * SPREAD) for _ in range(KILLS_PER_RUN)]
-            told = f"run {number} ({variant}), kills after {[f'{each:.3f}' for each in sorted(moments)]} s"
+        for number in range(runs):
+            variants = [draw.choice(main_job.VARIANTS) for _ in range(together)]
+            moments = [(draw.uniform(0, usual_seconds * SPREAD), draw.choice(victims)) for _ in range(KILLS_PER_RUN)]
+            told = f"run {number} {variants}, kills " + ", ".join(f"{at:.3f} {name}" for at, name in sorted(moments))
             killer = Killer(server, moments)
-            job, detail, seconds = self.finished_job(variant)
+            finished, seconds = self.finished_jobs(variants)
             killer.join()
             kills += killer.kills
             print(f"{told}: {seconds:.1f} s", flush=True)
-            self.assertEqual(detail["summary"]["status"], "completed", told + job.describe())
-            self.assertEqual(self.outside.effects(), number + 2, told)
-            jobs.append(job)
+            for job in finished:
+                self.assertEqual(job.status(), "completed", told + job.describe())
+            jobs += finished
+            self.assertEqual(self.outside.effects(), len(jobs) + 1, told)
             self.assertEqual(server.stop(), 0)  # the next run begins with a short backoff again
             self.start(server)
-        self.assertEqual(kills, RUNS * KILLS_PER_RUN)
+        self.assertEqual(kills, runs * KILLS_PER_RUN)
+        self.check_the_end(jobs)
+        print(f"{kills} kills, {len(jobs) + 1} runs: {self.outside.counts()}", flush=True)
+
+    def check_the_end(self, jobs):
         listed = {each["run_id"]: each["status"] for each in self.cli.must("list", "--limit", "500").value["runs"]}
         for job in jobs:
             self.assertEqual(listed.get(job.run_id), "completed")
         self.assertIs(self.cli.must("audit", "verify").value["good"], True)
         counts = self.outside.counts()
-        self.assertEqual((counts["effects"], counts["refused"]), (RUNS + 1, 0))
-        print(f"{kills} kills, {RUNS + 1} runs: {counts}", flush=True)
+        self.assertEqual((counts["effects"], counts["refused"]), (len(jobs) + 1, 0))
+        wait_until(lambda: not remains.of_sandboxes(self.data),
+                   lambda: "the end of " + "\n".join(remains.of_sandboxes(self.data)), seconds=40)
+
+    def test_the_engine_killed_at_fifty_moments(self):
+        self.run_jobs(RUNS, ["engine"])
+
+    def test_the_engine_killed_while_several_jobs_run(self):
+        self.run_jobs(RUNS // 5, ["engine"], together=3)
+
+    def test_engine_executor_host_and_proxy_killed_in_any_order(self):
+        self.run_jobs(RUNS // 2, ["engine", "effect", "host", "egress"])
 
 
 if __name__ == "__main__":

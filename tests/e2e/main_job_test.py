@@ -17,6 +17,10 @@ class MainJob(Case):
         super().setUp()
         self.outside = self.receiver()
 
+    def tearDown(self):
+        self.assert_no_error_was_logged()
+        super().tearDown()
+
     def allowed_server(self):
         return self.server(config=self.outside.configuration())
 

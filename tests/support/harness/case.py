@@ -63,6 +63,13 @@ class Case(unittest.TestCase):
         self.addCleanup(receiver.stop)
         return receiver
 
+    def assert_no_error_was_logged(self):
+        """For tests in which nothing goes wrong. Stops the servers, so that their ends are seen too."""
+        for server in self._servers:
+            self.assertEqual(server.stop(), 0)
+            errors = [line for line in server.log_text().splitlines() if line.split()[1:2] == ["error"]]
+            self.assertEqual(errors, [])
+
     def assert_error(self, ended, code, status, *words):
         """The call failed with this error code and exit code, and its message has these words."""
         text = ended.output + ended.errors
