@@ -91,7 +91,7 @@ class RunSimulation {
     streams_.push_back(core::StreamId::named(core::StreamKind::run, "run" + std::to_string(at)));
     programs_.push_back(random_run(random_));
     const core::StreamId stream = streams_.back();
-    const core::DigestKey key(kTenantKey, stream.bytes());
+    const core::DigestKey key(kTenantKey, stream.text());
     const auto payload = [key](const Json& json) { return key.make(core::Encoding::json, json.dump()); };
     add_call(stream, "start", [payload, at] {
       run::StartRun start{.workflow = "random", .version = "1", .tenant = "t", .user = "u"};

@@ -69,7 +69,7 @@ void SimEngine::start() {
       workload_.operations(),
       *reads_,
       clock_,
-      [](const core::StreamId& stream) { return core::DigestKey("tenant key", stream.bytes()); },
+      [](const core::StreamId& stream) { return core::DigestKey("tenant key", stream.text()); },
       {}});
   activator_ = workload_.make_activator(options_.disorder);
 
