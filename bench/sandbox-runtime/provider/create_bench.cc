@@ -23,8 +23,8 @@ double millis_since(Clock::time_point start) {
 }
 
 tests::JailRig& rig() {
-  static auto* const made = new tests::JailRig(1000);
-  return *made;
+  static tests::JailRig made(1000);
+  return made;
 }
 
 void report(benchmark::State& state, std::vector<double>& times) {
