@@ -7,6 +7,7 @@ later ones are drawn; the seed is printed, SANDGLASS_SEED=N repeats them. SANDGL
 import os
 import random
 import subprocess
+import time
 import unittest
 
 from harness import places, remains
@@ -68,8 +69,9 @@ class CrashPoints(Case):
         self.assertGreaterEqual(len(points), 20, points)
         for point in points:
             with self.subTest(point):
+                begin = time.monotonic()
                 was_hit = self.job_with_crash(point)
-                print(f"{point}: {'killed' if was_hit else 'not passed'}", flush=True)
+                print(f"{point}: {'killed' if was_hit else 'not passed'}, {time.monotonic() - begin:.1f} s", flush=True)
                 if point in NOT_PASSED:
                     self.assertFalse(was_hit, f"{point} is passed: take it off the list")
                 else:
