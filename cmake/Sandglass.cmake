@@ -152,10 +152,11 @@ function(sandglass_test path)
     ENVIRONMENT "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
 
-# sandglass_python_test(folder/name LABELS … [TIMEOUT s]): tests/folder/name_test.py, a unittest program that drives the
-# built programs from outside. It finds the package tests/support/harness.
+# sandglass_python_test(folder/name LABELS … [TIMEOUT s] [LONG]): tests/folder/name_test.py, a unittest program that
+# drives the built programs from outside. It finds the package tests/support/harness. LONG: it has a long form, which is
+# an entry of its own.
 function(sandglass_python_test path)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "LONG" "TIMEOUT" "LABELS" ${ARGN})
   if(NOT SANDGLASS_TESTS OR SANDGLASS_SANITIZED)
     return()
   endif()
@@ -163,8 +164,14 @@ function(sandglass_python_test path)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 180)
   endif()
-  set_tests_properties(${path} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR};PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support;PYTHONDONTWRITEBYTECODE=1")
+  set(environment "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}"
+      "PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support;PYTHONDONTWRITEBYTECODE=1")
+  set_tests_properties(${path} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+  if(ARG_LONG)
+    add_test(NAME ${path}_long COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/${path}_test.py)
+    set_tests_properties(${path}_long PROPERTIES TIMEOUT 3600 LABELS long
+      ENVIRONMENT "${environment};SANDGLASS_LONG=1")
+  endif()
 endfunction()
 
 # sandglass_bench(folder DEPS targets…): bench/folder/*_bench.cc → bench_<name>, Google Benchmark.
