@@ -395,7 +395,7 @@ TEST(Tree, AVeryDeepTreeInTheWayIsReplacedAndRemoved) {
   InitHarness init;
   auto deep = init.shell("");
   deep.argv = {"/usr/bin/python3", "-c",
-               "import os\nfor i in range(20000):\n os.mkdir('deep')\n os.chdir('deep')"};
+               "import os\nfor i in range(3000):\n os.mkdir('deep')\n os.chdir('deep')"};
   ASSERT_EQ(init.run(deep).end->exit_code, 0);
   ASSERT_EQ(put(init, "", Tree().file("deep", "a file now").done()).code, 0);
   EXPECT_EQ(listing(init), std::vector<std::string>{"deep"});
