@@ -11,7 +11,7 @@ using engine::base::Error;
 namespace {
 
 constexpr std::uint64_t kDefaultKept = std::uint64_t{8} << 20;
-constexpr std::uint64_t kWidenEvery = frames::kOutputWindow / 4;
+constexpr std::uint64_t kTellEvery = frames::kOutputWindow / 4;
 
 /// The same command has the same digest, in every process and version that lays it out like this.
 std::string digest_of(const provider::ExecRequest& request) {
@@ -37,7 +37,7 @@ std::string digest_of(const provider::ExecRequest& request) {
 /// One output stream as it arrives.
 struct Follow {
   std::uint64_t reached = 0;  // offset of the next byte
-  std::uint64_t widened = 0;  // offset of the last window message
+  std::uint64_t told = 0;     // offset that the host was told last
   std::string tail;
   bool at_end = false;
 
@@ -119,12 +119,12 @@ class ExecCall final : public Call {
       on_output_({output.stream() == 1 ? provider::OutputStream::out : provider::OutputStream::err, offset,
                   std::string(fresh)});
     }
-    if (stream.reached - stream.widened < kWidenEvery) return;
-    stream.widened = stream.reached;
-    frame::v1::HostRequest widen;
-    widen.mutable_exec_window()->set_stream(output.stream());
-    widen.mutable_exec_window()->set_until(stream.reached + frames::kOutputWindow);
-    send(std::move(widen));
+    if (stream.reached - stream.told < kTellEvery) return;
+    stream.told = stream.reached;
+    frame::v1::HostRequest taken;
+    taken.mutable_exec_taken()->set_stream(output.stream());
+    taken.mutable_exec_taken()->set_taken(stream.reached);
+    send(std::move(taken));
   }
 
   void conclude() {

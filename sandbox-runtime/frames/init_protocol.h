@@ -98,13 +98,14 @@ struct StdinData {
   static void visit(auto& with, auto& m) { with(m.number, m.bytes); }
 };
 
-/// Output of `stream` may be sent up to offset `until`.
+/// The reader of `stream` has dealt with everything before offset `taken`; at most kOutputWindow bytes are
+/// sent beyond that, not counting bytes that were dropped.
 struct Window {
   static constexpr auto kType = PacketType::window;
   std::uint64_t number = 0;
   std::uint8_t stream = 1;
-  std::uint64_t until = 0;
-  static void visit(auto& with, auto& m) { with(m.number, m.stream, m.until); }
+  std::uint64_t taken = 0;
+  static void visit(auto& with, auto& m) { with(m.number, m.stream, m.taken); }
 };
 
 /// To the exec's own process group; `all`: SIGKILL for everything that can be found without control groups.
@@ -187,7 +188,8 @@ struct Hello {
   static void visit(auto& with, auto& m) { with(m.version, m.rootless); }
 };
 
-/// Comes after one ExecState for each exec that is still known.
+/// Comes after one ExecState for each exec that is still known; those that wait at the barrier are ended and
+/// forgotten.
 struct ResetDone {
   static constexpr auto kType = PacketType::reset_done;
   std::uint64_t nonce = 0;

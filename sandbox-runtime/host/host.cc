@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -24,7 +25,8 @@ using engine::base::UniqueFd;
 
 namespace {
 constexpr std::int64_t kBeatMs = 1'000;
-constexpr std::int64_t kPartialMs = 10'000;
+constexpr std::int64_t kPatienceMs = 10'000;
+constexpr std::size_t kMaxConnections = 16;
 constexpr std::size_t kMaxFrame = std::size_t{4} << 20;
 constexpr std::size_t kMaxQueued = std::size_t{64} << 20;
 }  // namespace
@@ -42,7 +44,10 @@ Host::Host(frames::Loop& loop, engine::base::TaskRunner& pool, provider::Launche
       }) {}
 
 Host::~Host() {
-  if (connection_) loop_.unwatch(connection_->watch);
+  for (auto& [number, connection] : connections_) {
+    loop_.unwatch(connection.watch);
+    loop_.cancel(connection.patience);
+  }
   loop_.unwatch(listener_watch_);
   for (frames::Loop::TimerId timer : {beat_timer_, grace_timer_}) loop_.cancel(timer);
   if (listener_) ::unlink(options_.socket_path.c_str());
@@ -119,28 +124,61 @@ void Host::accept() {
     log(LogLevel::warning, "caller_refused", {{"uid", peer.uid}});
     return;
   }
-  if (connection_) close_connection("another engine has connected");
-  EngineConnection& connection = connection_.emplace();
-  connection.number = ++last_connection_;
+  // whoever does not say hello takes the place of nobody
+  if (connections_.size() >= kMaxConnections) {
+    const auto idle =
+        std::ranges::find_if(connections_, [&](const auto& item) { return item.first != engine_; });
+    close_connection(idle->first, "too many connections");
+  }
+  const std::uint64_t number = ++last_connection_;
+  EngineConnection& connection = connections_[number];
+  connection.number = number;
   connection.socket = std::move(socket);
   connection.reader = frames::FrameReader(kMaxFrame);
   connection.writer = frames::FrameWriter(kMaxFrame, kMaxQueued);
-  connection.watch =
-      loop_.watch(connection.socket.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
-  loop_.cancel(std::exchange(grace_timer_, 0));
-  loop_.cancel(std::exchange(beat_timer_, 0));
-  beat();
+  connection.watch = loop_.watch(connection.socket.get(), EPOLLIN,
+                                 [this, number](std::uint32_t events) { on_ready(number, events); });
+  connection.patience =
+      loop_.after(kPatienceMs, [this, number] { close_connection(number, "it said no hello"); });
 }
 
-void Host::close_connection(const std::string& why) {
-  if (!connection_) return;
+EngineConnection* Host::find_connection(std::uint64_t number) {
+  const auto found = connections_.find(number);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+void Host::close_connection(std::uint64_t number, const std::string& why) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  loop_.unwatch(found->second.watch);
+  loop_.cancel(found->second.patience);
+  connections_.erase(found);
+  if (number != engine_) {
+    log(LogLevel::warning, "caller_dropped", {{"reason", why}});
+    return;
+  }
   log(LogLevel::info, "engine_disconnected", {{"reason", why}});
-  loop_.unwatch(connection_->watch);
-  loop_.cancel(connection_->partial);
-  connection_.reset();
+  engine_ = 0;
   call_sandbox_.clear();
   for (const auto& [id, sandbox] : sandboxes_) sandbox->forget_calls();
   arm_grace();
+}
+
+void Host::hello(const frame::v1::HostHello& hello, CallRef call) {
+  if (hello.version() != 1)
+    return close_connection(call.connection, "it speaks another version of the protocol");
+  if (engine_ != call.connection) {
+    if (engine_ != 0) close_connection(engine_, "another engine has connected");
+    engine_ = call.connection;
+    loop_.cancel(std::exchange(grace_timer_, 0));
+    loop_.cancel(std::exchange(beat_timer_, 0));
+    beat();
+  }
+  frame::v1::HostMessage message;
+  message.mutable_welcome()->set_version(1);
+  message.mutable_welcome()->set_provider("namespace");
+  message.mutable_welcome()->set_rootless(geteuid() != 0);
+  send(call, std::move(message));
 }
 
 /// Without an engine, sandboxes live on for a while only.
@@ -162,69 +200,68 @@ void Host::shut_down(const std::string& why) {
   if (sandboxes_.empty()) loop_.stop();
 }
 
-void Host::on_ready(std::uint32_t events) {
-  if ((events & EPOLLOUT) != 0) flush();
-  if ((events & ~EPOLLOUT) != 0) read_frames();
+void Host::on_ready(std::uint64_t number, std::uint32_t events) {
+  EngineConnection* connection = find_connection(number);
+  if (connection != nullptr && (events & EPOLLOUT) != 0) flush(*connection);
+  if ((events & ~EPOLLOUT) != 0) read_frames(number);
 }
 
-bool Host::read_frames() {
-  if (!connection_) return false;
-  const std::uint64_t number = connection_->number;
-  const auto current = [&] { return connection_ && connection_->number == number; };
-  auto io = connection_->reader.fill(connection_->socket.get());
-  if (!io) return close_connection(io.error().message), false;
-  if (*io == frames::Io::closed) return close_connection("it closed the connection"), false;
-  while (current()) {
-    auto frame = connection_->reader.next();
-    if (!frame) return close_connection(frame.error().message), false;
+void Host::read_frames(std::uint64_t number) {
+  EngineConnection* connection = find_connection(number);
+  if (connection == nullptr) return;
+  auto io = connection->reader.fill(connection->socket.get());
+  if (!io) return close_connection(number, io.error().message);
+  if (*io == frames::Io::closed) return close_connection(number, "it closed the connection");
+  // each request may end the connection
+  while ((connection = find_connection(number)) != nullptr) {
+    auto frame = connection->reader.next();
+    if (!frame) return close_connection(number, frame.error().message);
     if (!*frame) break;
     frame::v1::HostRequest request;
     if (!request.ParseFromArray((*frame)->data(), static_cast<int>((*frame)->size())) ||
         request.body_case() == frame::v1::HostRequest::BODY_NOT_SET) {
-      return close_connection("it sent a malformed message"), false;
+      return close_connection(number, "it sent a malformed message");
     }
-    dispatch(request);
+    dispatch(request, {number, request.call()});
   }
-  if (!current()) return false;
-  loop_.cancel(std::exchange(connection_->partial, 0));
-  if (connection_->reader.partial()) {
-    connection_->partial = loop_.after(kPartialMs, [this] { close_connection("it did not finish a frame"); });
-  }
-  return true;
+  if (connection == nullptr || number != engine_) return;
+  loop_.cancel(std::exchange(connection->patience, 0));
+  if (!connection->reader.partial()) return;
+  connection->patience =
+      loop_.after(kPatienceMs, [this, number] { close_connection(number, "it did not finish a frame"); });
 }
 
 void Host::send(CallRef call, frame::v1::HostMessage message) {
-  if (!connection_ || connection_->number != call.connection) return;
+  EngineConnection* connection = find_connection(call.connection);
+  if (connection == nullptr) return;
   message.set_call(call.call);
-  if (auto status = connection_->writer.push(message.SerializeAsString()); !status) {
+  if (auto status = connection->writer.push(message.SerializeAsString()); !status) {
     // from within a sandbox's work: the connection goes once that is done
-    loop_.post([this, number = call.connection, why = status.error().message] {
-      if (connection_ && connection_->number == number) close_connection(why);
-    });
+    loop_.post(
+        [this, number = call.connection, why = status.error().message] { close_connection(number, why); });
     return;
   }
-  flush();
+  flush(*connection);
 }
 
 void Host::announce(frame::v1::HostMessage message) {
-  if (connection_) send({connection_->number, 0}, std::move(message));
+  if (engine_ != 0) send({engine_, 0}, std::move(message));
 }
 
-void Host::flush() {
-  if (!connection_) return;
-  auto out = connection_->writer.flush(connection_->socket.get());
+void Host::flush(EngineConnection& connection) {
+  auto out = connection.writer.flush(connection.socket.get());
   // a peer that has gone is noticed when it is read from
   const bool stuck = out && !*out;
-  if (stuck == connection_->stuck) return;
-  connection_->stuck = stuck;
-  loop_.change(connection_->watch, EPOLLIN | (stuck ? static_cast<std::uint32_t>(EPOLLOUT) : 0u));
+  if (stuck == connection.stuck) return;
+  connection.stuck = stuck;
+  loop_.change(connection.watch, EPOLLIN | (stuck ? static_cast<std::uint32_t>(EPOLLOUT) : 0u));
 }
 
 void Host::beat() {
   frame::v1::HostMessage message;
   message.mutable_beat();
   announce(std::move(message));
-  beat_timer_ = connection_ ? loop_.after(kBeatMs, [this] { beat(); }) : 0;
+  beat_timer_ = engine_ != 0 ? loop_.after(kBeatMs, [this] { beat(); }) : 0;
 }
 
 }  // namespace sandglass::sandbox_runtime::host

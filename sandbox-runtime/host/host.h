@@ -31,16 +31,15 @@ struct HostOptions {
   std::size_t max_sandboxes = 256;
 };
 
-/// The engine's connection.
+/// A connection; it becomes the engine's with its hello.
 struct EngineConnection {
   std::uint64_t number = 0;
   engine::base::UniqueFd socket;
   frames::Loop::WatchId watch = 0;
   frames::FrameReader reader;
   frames::FrameWriter writer;
-  bool greeted = false;
-  bool stuck = false;                 // EPOLLOUT is asked for
-  frames::Loop::TimerId partial = 0;  // a frame has begun and must become whole
+  bool stuck = false;                  // EPOLLOUT is asked for
+  frames::Loop::TimerId patience = 0;  // a hello must come, and a frame that has begun must become whole
 };
 
 class Host final : public Outbox {
@@ -61,13 +60,15 @@ class Host final : public Outbox {
   engine::base::Status listen();
   engine::base::Status adopt();
   void accept();
-  void close_connection(const std::string& why);
-  void on_ready(std::uint32_t events);
-  bool read_frames();
-  void flush();
+  void close_connection(std::uint64_t number, const std::string& why);
+  EngineConnection* find_connection(std::uint64_t number);
+  void on_ready(std::uint64_t number, std::uint32_t events);
+  void read_frames(std::uint64_t number);
+  void flush(EngineConnection& connection);
+  void hello(const frame::v1::HostHello& hello, CallRef call);
   void beat();
   void arm_grace();
-  void dispatch(const frame::v1::HostRequest& request);
+  void dispatch(const frame::v1::HostRequest& request, CallRef call);
   void create(const frame::v1::HostCreate& request, CallRef call);
   void destroy(const frame::v1::HostDestroy& request, CallRef call);
   void inventory(CallRef call);
@@ -85,7 +86,8 @@ class Host final : public Outbox {
   std::optional<RecordFiles> records_;
   engine::base::UniqueFd listener_;
   frames::Loop::WatchId listener_watch_ = 0;
-  std::optional<EngineConnection> connection_;
+  std::map<std::uint64_t, EngineConnection> connections_;  // by number
+  std::uint64_t engine_ = 0;                               // the one that is listened to; 0: none
   std::uint64_t last_connection_ = 0;
   std::map<std::uint64_t, std::string> call_sandbox_;  // calls with a stream of their own: exec and trees
   frames::Loop::TimerId beat_timer_ = 0, grace_timer_ = 0;

@@ -122,9 +122,10 @@ void Host::route(CallRef call, const std::function<void(Sandbox&)>& what) {
   if (const auto found = sandboxes_.find(opened->second); found != sandboxes_.end()) what(*found->second);
 }
 
-void Host::dispatch(const HostRequest& request) {
-  const CallRef call{connection_->number, request.call()};
-  if (!connection_->greeted && !request.has_hello()) return close_connection("it did not say hello first");
+void Host::dispatch(const HostRequest& request, CallRef call) {
+  if (call.connection != engine_ && !request.has_hello()) {
+    return close_connection(call.connection, "it did not say hello first");
+  }
   const auto with = [&](const auto& body, auto&& what) {
     if (auto sandbox = authorised(body.id(), body.fence(), call)) what(*sandbox);
   };
@@ -135,16 +136,8 @@ void Host::dispatch(const HostRequest& request) {
     what(*sandbox);
   };
   switch (request.body_case()) {
-    case HostRequest::kHello: {
-      if (request.hello().version() != 1)
-        return close_connection("it speaks another version of the protocol");
-      connection_->greeted = true;
-      frame::v1::HostMessage message;
-      message.mutable_welcome()->set_version(1);
-      message.mutable_welcome()->set_provider("namespace");
-      message.mutable_welcome()->set_rootless(geteuid() != 0);
-      return send(call, std::move(message));
-    }
+    case HostRequest::kHello:
+      return hello(request.hello(), call);
     case HostRequest::kCreate:
       return create(request.create(), call);
     case HostRequest::kDestroy:
@@ -168,8 +161,8 @@ void Host::dispatch(const HostRequest& request) {
     case HostRequest::kGetTree:
       return opening(request.get_tree(),
                      [&](Sandbox& sandbox) { sandbox.get_tree(request.get_tree(), call); });
-    case HostRequest::kExecWindow:
-      return route(call, [&](Sandbox& sandbox) { sandbox.exec_window(call, request.exec_window()); });
+    case HostRequest::kExecTaken:
+      return route(call, [&](Sandbox& sandbox) { sandbox.exec_taken(call, request.exec_taken()); });
     case HostRequest::kTreeChunk:
       return route(call, [&](Sandbox& sandbox) { sandbox.tree_chunk(call, request.tree_chunk().data()); });
     case HostRequest::kTreeAck:

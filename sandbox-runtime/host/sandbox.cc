@@ -61,6 +61,8 @@ void Sandbox::launched(Result<provider::Launched> made) {
 
 void Sandbox::adopt(provider::Launched made) {
   take(std::move(made));
+  // greater than any number that the earlier host can have given: this clock goes on over processes
+  last_number_ = static_cast<std::uint64_t>(around_.loop.now() / 1'000);
   awaited_reset_ = reset_init();
 }
 
@@ -204,9 +206,8 @@ void Sandbox::end(Error why, CallRef call) {
   destroy();
 }
 
-/// Everyone who waits for something other than the end.
+/// Everyone who waits for something other than its beginning and its end.
 void Sandbox::fail_all(const Error& why) {
-  for (CallRef call : std::exchange(creators_, {})) around_.outbox.failed(call, end_reason_.value_or(why));
   for (auto& [call, work] : std::exchange(deferred_, {})) around_.outbox.failed(call, why);
   for (auto& [number, exec] : execs_) {
     stop_watching(exec);
@@ -232,6 +233,8 @@ void Sandbox::destroy() {
 }
 
 void Sandbox::destroyed(Status status) {
+  // a create that failed says so once nothing is left
+  for (CallRef call : std::exchange(creators_, {})) around_.outbox.failed(call, *end_reason_);
   if (!status) {
     log(LogLevel::error, "destroy_failed", {{"sandbox", spec_.id}, {"reason", status.error().message}});
     for (CallRef call : std::exchange(enders_, {})) around_.outbox.failed(call, status.error());

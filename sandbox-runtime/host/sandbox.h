@@ -57,7 +57,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void allow(const frame::v1::HostAllow& request, CallRef call);
 
   void exec(const frame::v1::HostExec& request, CallRef call);
-  void exec_window(CallRef call, const frame::v1::HostExecWindow& window);
+  void exec_taken(CallRef call, const frame::v1::HostExecTaken& taken);
   void kill_exec(const std::string& key, CallRef call);
   void put_tree(const frame::v1::HostPutTree& request, CallRef call);
   void get_tree(const frame::v1::HostGetTree& request, CallRef call);

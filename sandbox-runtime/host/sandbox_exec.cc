@@ -312,10 +312,10 @@ void Sandbox::on_output(const frames::Output& output) {
   around_.outbox.send(exec->follower, std::move(message));
 }
 
-void Sandbox::exec_window(CallRef call, const frame::v1::HostExecWindow& window) {
+void Sandbox::exec_taken(CallRef call, const frame::v1::HostExecTaken& taken) {
   for (const auto& [number, exec] : execs_) {
     if (exec.follower != call) continue;
-    tell(frames::Window{number, static_cast<std::uint8_t>(window.stream()), window.until()});
+    tell(frames::Window{number, static_cast<std::uint8_t>(taken.stream()), taken.taken()});
     return;
   }
 }

@@ -96,11 +96,16 @@ void Sandbox::on_packet(std::string_view packet) {
 
 /// An exec that an earlier host had started.
 void Sandbox::on_known_exec(const frames::ExecState& state) {
+  if (state.phase == frames::ExecPhase::waiting) {
+    // it never passed its barrier, and init has ended it: only its group may be there
+    return enqueue({false,
+                    [this, number = state.number] { (void)around_.launcher.remove_exec(spec_.id, number); },
+                    [] {}});
+  }
   Exec& exec = execs_[state.number];
   exec.number = state.number;
   exec.key = state.key;
   exec.digest = state.digest;
-  last_number_ = std::max(last_number_, state.number);
   frame::v1::HostExecRecord record;
   record.ParseFromString(state.note);
   exec.limits = {record.limits().memory_bytes(), record.limits().pids(), record.limits().wall_ms(),

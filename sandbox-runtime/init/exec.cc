@@ -23,6 +23,28 @@ constexpr int kReadsPerPass = 8;
 
 }  // namespace
 
+void Stream::skip_dropped() {
+  if (sent >= ring.oldest()) return;
+  const std::uint64_t size = ring.oldest() - sent;
+  if (!gaps.empty() && gaps.back().first == sent) {
+    gaps.back() = {ring.oldest(), gaps.back().second + size};
+  } else {
+    gaps.emplace_back(ring.oldest(), size);
+  }
+  sent = ring.oldest();
+}
+
+void Stream::take(std::uint64_t offset) {
+  taken = offset;
+  while (!gaps.empty() && gaps.front().first <= taken) gaps.pop_front();
+}
+
+std::uint64_t Stream::room() const {
+  std::uint64_t under_way = sent - taken;
+  for (const auto& [end, size] : gaps) under_way -= std::min(under_way, size);
+  return frames::kOutputWindow - std::min(frames::kOutputWindow, under_way);
+}
+
 Exec::Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, MonotonicNs now)
     : request_(std::move(request)),
       pid_(spawned.pid),
@@ -36,7 +58,6 @@ Exec::Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, Monot
       progress_at_(now) {
   out_.pipe = std::move(spawned.out);
   err_.pipe = std::move(spawned.err);
-  out_.window = err_.window = frames::kOutputWindow;
   if (!request_.barrier) go(true, now);
 }
 
@@ -112,7 +133,8 @@ void Exec::attach(std::uint64_t out_offset, std::uint64_t err_offset, MonotonicN
   end_due_ = true;
   for (auto [stream, offset] : {std::pair(&out_, out_offset), std::pair(&err_, err_offset)}) {
     stream->sent = std::min(offset, stream->ring.total());
-    stream->window = stream->sent + frames::kOutputWindow;
+    stream->taken = stream->sent;
+    stream->gaps.clear();
     stream->mark_due = true;
   }
 }
@@ -121,10 +143,10 @@ void Exec::detach() {
   attached_ = false;
 }
 
-void Exec::widen(int number, std::uint64_t until, MonotonicNs now) {
+void Exec::output_taken(int number, std::uint64_t offset, MonotonicNs now) {
   Stream& target = stream(number);
-  if (until <= target.window) return;
-  target.window = until;
+  if (offset <= target.taken || offset > target.sent) return;
+  target.take(offset);
   progress_at_ = now;
   stalled_ = false;
 }
@@ -188,18 +210,14 @@ std::optional<std::string> Exec::next_output(MonotonicNs now) {
     Stream& source = stream(number);
     // past stream_bytes a running command is not followed live; its last bytes come at its end
     if (!ended_ && source.sent >= request_.stream_bytes) continue;
-    // bytes that are gone are skipped, and do not count against what may be unacknowledged
-    const std::uint64_t skipped = source.ring.oldest() - std::min(source.sent, source.ring.oldest());
-    source.sent += skipped;
-    source.window += skipped;
+    source.skip_dropped();
     if (ended_ && source.sent == source.ring.total() && source.mark_due) {
       source.mark_due = false;
       return frames::encode(
           frames::Output{request_.number, static_cast<std::uint8_t>(number), source.sent, {}});
     }
-    if (source.sent >= source.window) continue;
     std::string_view bytes = source.ring.at(source.sent);
-    bytes = bytes.substr(0, std::min<std::uint64_t>(frames::kChunk, source.window - source.sent));
+    bytes = bytes.substr(0, std::min<std::uint64_t>(frames::kChunk, source.room()));
     if (bytes.empty()) continue;
     frames::Output output{request_.number, static_cast<std::uint8_t>(number), source.sent, bytes};
     source.sent += bytes.size();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,10 +23,19 @@ struct Stream {
 
   engine::base::UniqueFd pipe;
   OutputRing ring;
-  std::uint64_t sent = 0;    // next offset to send
-  std::uint64_t window = 0;  // may be sent up to here
-  bool watched = false;      // the pipe is in the epoll set
-  bool mark_due = true;      // an empty output at the end's offset has to be sent, once the command has ended
+  std::uint64_t sent = 0;   // next offset to send
+  std::uint64_t taken = 0;  // the reader has dealt with everything before this
+  /// Bytes that were skipped beyond `taken`: where each gap ends, and its size.
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> gaps;
+
+  /// Goes on with the oldest byte that is still kept.
+  void skip_dropped();
+  void take(std::uint64_t offset);
+  /// How many bytes may be sent now.
+  std::uint64_t room() const;
+
+  bool watched = false;  // the pipe is in the epoll set
+  bool mark_due = true;  // an empty output at the end's offset has to be sent, once the command has ended
 };
 
 class Exec {
@@ -47,7 +57,7 @@ class Exec {
   void process_ended(int status, MonotonicNs now);
   void attach(std::uint64_t out_offset, std::uint64_t err_offset, MonotonicNs now);
   void detach();
-  void widen(int stream, std::uint64_t until, MonotonicNs now);
+  void output_taken(int stream, std::uint64_t offset, MonotonicNs now);
 
   /// Descriptor work; each is called when its descriptor is ready.
   void read_output(int stream, MonotonicNs now);

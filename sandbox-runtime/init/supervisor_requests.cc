@@ -48,6 +48,7 @@ void Supervisor::on(const frames::Reset& message) {
     const Exec& exec = *item.second;
     if (exec.started() || !exec.live()) return false;
     kill(exec.pid(), SIGKILL);
+    send(encode(exec.state(0, now)));
     by_key_.erase(exec.key());
     return true;
   });
@@ -125,7 +126,7 @@ void Supervisor::on(const frames::StdinData& message) {
 
 void Supervisor::on(const frames::Window& message) {
   if (message.stream != 1 && message.stream != 2) return;
-  if (Exec* exec = find(message.number)) exec->widen(message.stream, message.until, now_ns());
+  if (Exec* exec = find(message.number)) exec->output_taken(message.stream, message.taken, now_ns());
 }
 
 void Supervisor::on(const frames::Attach& message) {

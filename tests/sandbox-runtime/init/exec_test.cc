@@ -112,6 +112,22 @@ TEST(Exec, EndlessOutputIsCountedAndItsEndKeptInBoundedMemory) {
   EXPECT_LT(resident_kib(init.pid()), before + (8u << 10));
 }
 
+TEST(Exec, AReaderThatIsBehindWhenBytesAreDroppedStillGetsTheEnd) {
+  // what it has not acknowledged lies before the gap; the end must not wait for that
+  InitHarness init;
+  init.acknowledge = false;
+  auto start = init.shell("head -c 8000000 /dev/zero; printf the-end");
+  start.ring_bytes = 300 << 10;
+  start.stream_bytes = 1 << 20;
+  init.begin(start);
+  ASSERT_TRUE(init.wait_for([&] { return init.outcome(start.number).end.has_value(); }));
+  init.acknowledge = true;
+  init.send(frames::Window{start.number, 1, init.outcome(start.number).out.size()});
+  auto result = init.finish(start.number);
+  EXPECT_EQ(result.end->out_total, 8000007u);
+  EXPECT_TRUE(result.out.ends_with("the-end"));
+}
+
 TEST(Exec, BytesAreNotTouched) {
   // FR-141: pieces of characters, invalid and zero bytes, terminal escapes
   InitHarness init;

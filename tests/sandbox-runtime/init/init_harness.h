@@ -235,8 +235,7 @@ class InitHarness {
     exec.gaps = out_gap_[output.number] + err_gap_[output.number];
     text.append(output.bytes);
     if (acknowledge) {
-      send(frames::Window{output.number, output.stream,
-                          output.offset + output.bytes.size() + frames::kOutputWindow});
+      send(frames::Window{output.number, output.stream, output.offset + output.bytes.size()});
     }
   }
 
