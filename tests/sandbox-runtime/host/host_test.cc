@@ -10,11 +10,12 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "engine/base/hash.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
-#include "tests/sandbox-runtime/host/host_rig.h"
+#include "tests/support/host/host_rig.h"
 
 namespace sandglass::sandbox_runtime::host {
 namespace {
@@ -247,18 +248,6 @@ TEST(Host, PathsThatLeaveAreRefusedByName) {
   EXPECT_TRUE(sink->items.empty());
 }
 
-TEST(Host, ANameThatIsNoTextBreaksNoConnection) {
-  // FR-150, ADV-A1: the connection carries everybody's calls.
-  HostRig rig;
-  const auto sandbox = rig.make();
-  ASSERT_EQ(rig.exec(sandbox, rig.shell("mkdir d; printf x > \"$(printf 'd/bad\\377name')\""))->exit_code, 0);
-  auto sink = std::make_shared<MemoryTree>();
-  const auto got = rig.get(sandbox, "d/bad\xffname", sink);
-  if (!got) EXPECT_EQ(got.error().code, Code::path_refused) << got.error().message;
-  EXPECT_EQ(rig.get(sandbox, "none\xff", sink).error().code, Code::path_refused);
-  EXPECT_TRUE(rig.list(sandbox, "d").has_value());
-}
-
 TEST(Host, ASandboxWhoseFirstProcessIsKilledIsReportedLost) {
   // FR-145, ADV-B25
   if (geteuid() != 0) return;  // rootless, the groups by which the test finds the process are missing
@@ -336,6 +325,31 @@ TEST(Host, AnEngineThatComesBackFindsItsExecByKey) {
   const auto result = rig.exec(sandbox, request);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->out, "first\nsecond\n");
+}
+
+TEST(Host, WhereverTheHostDiesNothingIsLostOrLeft) {
+  // V1, FR-147: the successor finds what there is, the client asks again, and the destructor looks for
+  // remains
+  for (const char* point :
+       {"host.recorded", "host.launched", "host.exec_placed", "host.exec_done", "host.lease_ended"}) {
+    HostRig rig;
+    rig.kill_host();
+    rig.crash_at(point);
+    rig.start_host();
+    std::jthread successor([&] {
+      EXPECT_NE(rig.wait_host(), 0) << point;
+      rig.crash_at("");
+      rig.start_host();
+    });
+    const auto sandbox = rig.make();
+    const auto result = rig.exec(sandbox, rig.shell("echo ran >> count; cat count"));
+    ASSERT_TRUE(result.has_value()) << point << ": " << result.error().message;
+    EXPECT_EQ(result->out, "ran\n") << point;
+    EXPECT_TRUE(rig.destroy(sandbox).has_value()) << point;
+    successor.join();
+    EXPECT_TRUE(rig.inventory()->empty()) << point;
+    EXPECT_TRUE(rig.left_on_machine().empty()) << point;
+  }
 }
 
 TEST(Host, WithoutAnEngineEverythingEndsAfterTheGrace) {

@@ -1,7 +1,8 @@
-#include "tests/sandbox-runtime/host/host_rig.h"
+#include "tests/support/host/host_rig.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 #include "engine/base/data_folder.h"
 #include "engine/base/system_ports.h"
+#include "engine/base/unique_fd.h"
 
 namespace sandglass::sandbox_runtime::host {
 
@@ -107,6 +109,7 @@ HostRig::~HostRig() {
     kill(host_, SIGTERM);
     EXPECT_EQ(wait_host(), 0);
   }
+  if (egress_ > 0) kill_egress();
   EXPECT_TRUE(eventually([&] { return left_on_machine().empty(); })) << left_on_machine().front();
   std::error_code ignored;
   fs::remove_all(fs::path(data_).parent_path(), ignored);
@@ -121,9 +124,33 @@ void HostRig::start_host() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (getenv("SANDGLASS_TEST_LOG") == nullptr) dup2(out, 2);
+    if (!crash_at_.empty()) setenv("SANDGLASS_CRASH_AT", crash_at_.c_str(), 1);
     execl(program.c_str(), program.c_str(), "--data", data_.c_str(), "--grace-ms", grace.c_str(), nullptr);
     _exit(127);
   }
+}
+
+void HostRig::start_egress(const std::string& config) {
+  const std::string program = programs() + "/sandglass-egress";
+  const std::string socket = data_ + "/run/egress.sock";
+  const engine::base::UniqueFd memory(memfd_create("network-config", 0));
+  ASSERT_EQ(write(memory.get(), config.data(), config.size()), static_cast<ssize_t>(config.size()));
+  lseek(memory.get(), 0, SEEK_SET);
+  const std::string number = std::to_string(memory.get());
+  egress_ = fork();
+  if (egress_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execl(program.c_str(), program.c_str(), "--socket", socket.c_str(), "--config-fd", number.c_str(),
+          nullptr);
+    _exit(127);
+  }
+  ASSERT_TRUE(eventually([&] { return fs::exists(socket); }));
+}
+
+void HostRig::kill_egress() {
+  kill(egress_, SIGKILL);
+  waitpid(egress_, nullptr, 0);
+  egress_ = -1;
 }
 
 void HostRig::kill_host() {

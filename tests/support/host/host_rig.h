@@ -49,6 +49,11 @@ class HostRig {
 
   void start_host();
   void kill_host();  // SIGKILL
+  /// A real proxy on the place where the host looks for it; `config`: a serialized NetworkConfig.
+  void start_egress(const std::string& config);
+  void kill_egress();
+  /// Set before start_host(): kills the host at this crash point.
+  void crash_at(const std::string& point) { crash_at_ = point; }
   /// Waits for its end by itself; its exit status.
   int wait_host();
   pid_t host_pid() const { return host_; }
@@ -88,6 +93,8 @@ class HostRig {
   std::string id_;
   std::int64_t grace_ms_;
   pid_t host_ = -1;
+  pid_t egress_ = -1;
+  std::string crash_at_;
   std::unique_ptr<client::HostClient> client_;
   int count_ = 0;
 };
