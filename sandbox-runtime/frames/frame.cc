@@ -86,13 +86,13 @@ Result<Io> FrameReader::fill(int fd, std::size_t budget) {
       message.msg_control = control.data();
       message.msg_controllen = control.size();
     }
-    const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     const int error = errno;
+    if (got < 0 && error == ECONNRESET) got = 0;  // an end too: what we had sent was left unread
     buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0) {
       if (error == EINTR) continue;
       if (error == EAGAIN || error == EWOULDBLOCK) return Io::again;
-      if (error == ECONNRESET) return fail(Code::io_error, "the peer reset the connection");
       return fail(Code::io_error, errno_text("recvmsg", error));
     }
     if (descriptors_ == Descriptors::accept && !collect(message, descriptors_held_)) {

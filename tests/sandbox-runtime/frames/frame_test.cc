@@ -65,6 +65,15 @@ TEST(Frame, FramesOfAllSizesArriveWholeAndInOrderThroughASmallSocket) {
   EXPECT_EQ(reader.fill(pair.near.get()).value(), Io::closed);
 }
 
+// The kernel tells it as a reset; it is how every killed process ends.
+TEST(Frame, APeerThatEndsWithUnreadBytesHasClosed) {
+  Pair pair;
+  FrameReader reader;
+  ASSERT_EQ(write(pair.near.get(), "unread", 6), 6);
+  pair.far.reset();
+  EXPECT_EQ(reader.fill(pair.near.get()).value(), Io::closed);
+}
+
 TEST(Frame, AFrameSentByteByByteIsWholeOnlyAtItsLastByte) {
   Pair pair;
   FrameReader reader;
