@@ -133,12 +133,13 @@ class EngineMethods final : public Methods {
     }
     return history_stream(backend_, caller, request);
   }
-  StreamPtr<v1::HistoryRecord> read_order(const Caller&, const v1::ReadOrderRequest& request) override {
+  StreamPtr<v1::HistoryRecord> read_order(const Caller& caller,
+                                          const v1::ReadOrderRequest& request) override {
     if (request.partition() >= backend_.partitions) {
       return base::fail(Code::invalid_argument,
                         "the journal has " + std::to_string(backend_.partitions) + " partitions");
     }
-    return order_stream(backend_, request);
+    return order_stream(backend_, caller, request);
   }
 
   base::Result<std::shared_ptr<UploadSink>> upload_tree(const Caller& caller) override {

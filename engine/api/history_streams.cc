@@ -107,20 +107,20 @@ PagedRecords::Page page_of(base::Result<Records> records) {
   return page;
 }
 
-/// Runs by their tenant and user; other streams hold things of several tenants and are for auditors and
-/// admins.
+base::Error not_for_one_tenant() {
+  return {base::Code::permission_denied,
+          "this holds things of several tenants; only admins and the installation's own auditors read it "
+          "(--as auditor)"};
+}
+
+/// Runs by their tenant and user; other streams hold things of several tenants.
 PagedRecords::Check check_of(const Backend& backend, const Caller& caller,
                              const v1::ReadHistoryRequest& request) {
   const auto stream = core::StreamId::parse(request.stream());
   if (stream && stream->kind != core::StreamKind::run) {
     return [caller](Answer<bool> answer) {
-      if (identity::has(caller.roles, identity::Role::admin) ||
-          identity::has(caller.roles, identity::Role::auditor)) {
-        return answer(true);
-      }
-      answer(base::fail(
-          base::Code::permission_denied,
-          "only auditors and admins read histories of streams that are not runs; use --as auditor"));
+      if (identity::may_read_all_tenants(caller)) return answer(true);
+      answer(std::unexpected(not_for_one_tenant()));
     };
   }
   return [&backend, caller, id = request.stream()](Answer<bool> answer) {
@@ -145,7 +145,7 @@ std::shared_ptr<Stream<v1::HistoryRecord>> history_stream(const Backend& backend
       check_of(backend, caller, request));
 }
 
-std::shared_ptr<Stream<v1::HistoryRecord>> order_stream(const Backend& backend,
+std::shared_ptr<Stream<v1::HistoryRecord>> order_stream(const Backend& backend, const Caller& caller,
                                                         const v1::ReadOrderRequest& request) {
   const auto partition = static_cast<core::PartitionId>(request.partition());
   return std::make_shared<PagedRecords>(
@@ -154,7 +154,11 @@ std::shared_ptr<Stream<v1::HistoryRecord>> order_stream(const Backend& backend,
         return page_of(backend.reader.read_order(partition, from, limit));
       },
       [](const v1::HistoryRecord& record) { return record.link().sequence(); }, request.from_sequence(),
-      request.limit(), nullptr);
+      request.limit(),
+      [caller](Answer<bool> answer) {
+        if (identity::may_read_all_tenants(caller)) return answer(true);
+        answer(std::unexpected(not_for_one_tenant()));
+      });
 }
 
 }  // namespace sandglass::engine::api

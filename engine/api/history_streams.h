@@ -14,7 +14,7 @@ std::shared_ptr<Stream<v1::RunUpdate>> follow_stream(const Backend& backend, con
                                                      const v1::FollowRunRequest& request);
 std::shared_ptr<Stream<v1::HistoryRecord>> history_stream(const Backend& backend, const Caller& caller,
                                                           const v1::ReadHistoryRequest& request);
-std::shared_ptr<Stream<v1::HistoryRecord>> order_stream(const Backend& backend,
+std::shared_ptr<Stream<v1::HistoryRecord>> order_stream(const Backend& backend, const Caller& caller,
                                                         const v1::ReadOrderRequest& request);
 
 }  // namespace sandglass::engine::api

@@ -79,4 +79,8 @@ bool may_touch(const Caller& caller, std::string_view tenant, std::string_view u
   return (caller.roles & whole_tenant) != 0 || caller.user == user;
 }
 
+bool may_read_all_tenants(const Caller& caller) {
+  return has(caller.roles, Role::admin) || (has(caller.roles, Role::auditor) && caller.tenant == kHomeTenant);
+}
+
 }  // namespace sandglass::engine::identity

@@ -46,4 +46,12 @@ base::Status may_call(const Caller& caller, Call call);
 /// if it did not exist, so that ids of other tenants cannot be probed.
 bool may_touch(const Caller& caller, std::string_view tenant, std::string_view user);
 
+/// The tenant of whoever runs the installation: the tokens of the first start belong to it.
+inline constexpr std::string_view kHomeTenant = "default";
+
+/// Whether the caller may read what holds several tenants' things together: partitions in their order, and
+/// streams that are not runs. Admins, and auditors of the installation itself; an auditor of one tenant sees
+/// that tenant's runs.
+bool may_read_all_tenants(const Caller& caller);
+
 }  // namespace sandglass::engine::identity

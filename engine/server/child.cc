@@ -1,7 +1,6 @@
 #include "engine/server/child.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/close_range.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -25,14 +24,11 @@ namespace {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
-  if (start.change_uid) {
-    if (setgroups(0, nullptr) != 0 || setresgid(start.uid, start.uid, start.uid) != 0 ||
-        setresuid(start.uid, start.uid, start.uid) != 0) {
-      _exit(126);
-    }
-  }
-  // After the last change of uid, which would clear it (V1); then the check that the parent was still there.
+  // A child that changes its uid, which clears this, sets it again (V1). Then the check that the parent was
+  // there.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(126);
+  // Exactly the descriptors that it is given; what the supervisor itself inherited stays here.
+  if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) _exit(126);
   for (int fd : start.descriptors) {
     const int flags = fcntl(fd, F_GETFD);
     if (flags < 0 || fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC) < 0) _exit(126);

@@ -18,8 +18,6 @@ struct ChildStart {
   std::vector<std::string> arguments;  // without argv[0]
   /// Descriptors that the child keeps under the same numbers.
   std::vector<int> descriptors;
-  uid_t uid = 0;  // with `change_uid`
-  bool change_uid = false;
 };
 
 /// A started child. Not ended by destruction.

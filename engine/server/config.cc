@@ -126,9 +126,18 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
         problems.add(node, problem);
     };
   };
+  const YamlHandler loopback_endpoint = [&](const YAML::Node& node) {
+    endpoint("listen.tcp", config.listen_tcp, false)(node);
+    // Tokens travel in the clear there.
+    if (!config.listen_tcp.starts_with("127.") && !config.listen_tcp.starts_with("[::1]")) {
+      problems.add(
+          node,
+          "'listen.tcp' must be an address of loopback (127.0.0.1:PORT): the connection is not encrypted");
+    }
+  };
   read_mapping(
       root, "", problems,
-      {{"listen", mapping("listen", problems, {{"tcp", endpoint("listen.tcp", config.listen_tcp, false)}})},
+      {{"listen", mapping("listen", problems, {{"tcp", loopback_endpoint}})},
        {"limits",
         mapping("limits", problems,
                 {{"sandboxes", number("limits.sandboxes", limits.sandboxes, 1, 10'000)},

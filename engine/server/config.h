@@ -49,9 +49,11 @@ struct SandboxSettings {
   std::uint64_t disk_floor_mib = 1024;  // free space that disk reservations leave alone (V11)
 };
 
-/// Uids and gids that children get when the supervisor runs as root (V2).
+/// Uids and gids that children get when the supervisor runs as root (V2): egress the first, effect the next.
+/// They need no passwd entry. 0: all children keep the caller's uid. The default lies below those of
+/// sandboxes, which begin at 2^19.
 struct ProcessSettings {
-  std::uint32_t first_uid = 0;  // 0: all children keep the caller's uid
+  std::uint32_t first_uid = (1U << 19) - 256;
 };
 
 struct Config {

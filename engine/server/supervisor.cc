@@ -150,6 +150,12 @@ void Supervisor::start_or_back_off(Service& service, base::Status (Supervisor::*
   }
 }
 
+std::vector<std::string> Supervisor::own_uid(std::uint32_t number) const {
+  if (geteuid() != 0 || config_.processes.first_uid == 0) return {};
+  const std::string uid = std::to_string(config_.processes.first_uid + number);
+  return {"--uid", uid, "--gid", uid};
+}
+
 base::Result<base::UniqueFd> Supervisor::start_effect() {
   // Every executor holds the lock through a description of its own: it is free only when that process is gone
   // (V2).
@@ -163,6 +169,8 @@ base::Result<base::UniqueFd> Supervisor::start_effect() {
                    .arguments = {"--socket-fd", std::to_string(pair->second.get()), "--config-fd",
                                  std::to_string(network->get())},
                    .descriptors = {pair->second.get(), network->get(), lock->fd()}};
+  const auto uid = own_uid(1);
+  start.arguments.insert(start.arguments.end(), uid.begin(), uid.end());
   auto child = start_child(start);
   if (!child) return std::unexpected(child.error());
   effect_.child = std::move(*child);
@@ -221,6 +229,8 @@ base::Status Supervisor::start_egress() {
                    .arguments = {"--socket", folder_.file("run/egress.sock"), "--config-fd",
                                  std::to_string(network->get())},
                    .descriptors = {network->get()}};
+  const auto uid = own_uid(0);
+  start.arguments.insert(start.arguments.end(), uid.begin(), uid.end());
   auto child = start_child(start);
   if (!child) return std::unexpected(child.error());
   egress_.child = std::move(*child);

@@ -45,6 +45,8 @@ class Supervisor {
     bool wanted = true;
   };
 
+  /// --uid and --gid for a child that parses hostile bytes, where there is a right to change them.
+  std::vector<std::string> own_uid(std::uint32_t number) const;
   base::Status start_due(std::int64_t now_ns);
   base::Status start_engine_pair();
   base::Result<base::UniqueFd> start_effect();

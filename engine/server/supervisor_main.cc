@@ -1,9 +1,12 @@
 // sandglassd.
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <string>
 
-#include "engine/base/crash_point.h"
+#include "engine/base/data_folder.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/server/arguments.h"
@@ -39,9 +42,10 @@ int main(int argc, char** argv) {
   auto arguments = server::parse_arguments(server::ServerProgram::supervisor, argc, argv);
   if (!arguments) return static_cast<int>(arguments.error());
   if (arguments->list_crash_points) {
-    for (const auto name : base::crash_points())
-      std::printf("%.*s\n", static_cast<int>(name.size()), name.data());
-    return 0;
+    // Those of the engine, which has nearly all of them.
+    const std::string engine = server::program_folder() + "/sandglass-engine";
+    execl(engine.c_str(), engine.c_str(), "--list-crash-points", nullptr);
+    return static_cast<int>(server::report("sandglassd", base::system_error("cannot start", engine, errno)));
   }
   std::signal(SIGPIPE, SIG_IGN);
   base::set_log_process("sandglassd");

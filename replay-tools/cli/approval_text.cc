@@ -1,6 +1,8 @@
 #include "replay-tools/cli/approval_text.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "engine/base/hash.h"
 #include "replay-tools/cli/output.h"
@@ -60,8 +62,15 @@ std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
   out += label("for") + safe(approval.tenant() + "/" + approval.user()) + "\n";
   const auto request = ordered_json::parse(approval.request(), nullptr, false);
   if (request.is_object()) {
+    // What a person looks for first; then whatever else there is; the parts, which may be long, at the end.
+    static const std::set<std::string> kPlaced = {"target", "reason", "parts",
+                                                  "tool",   "level",  "arguments_digest"};
+    for (const char* name : {"target", "reason"}) {
+      if (request.contains(name))
+        out += label(name) + safe_block(plain(request[name]), std::string(20, ' ')) + "\n";
+    }
     for (const auto& [name, value] : request.items()) {
-      if (name == "parts" || name == "tool" || name == "level") continue;
+      if (kPlaced.contains(name)) continue;
       out += label(safe(name)) + safe_block(plain(value), std::string(20, ' ')) + "\n";
     }
     if (request.contains("parts") && request["parts"].is_array()) {

@@ -128,8 +128,8 @@ class Follower {
       ask(approval);
       return true;
     }
-    print_line("  decide with: sandglass approve " + safe(approval.approval_id()) +
-               " --as approver   (or: sandglass deny " + safe(approval.approval_id()) + " --as approver)");
+    print_line("  decide with: " + session_.hint("approve " + approval.approval_id() + " --as approver"));
+    print_line("  or:          " + session_.hint("deny " + approval.approval_id() + " --as approver"));
     return true;
   }
 
@@ -199,7 +199,7 @@ class Follower {
 
   Outcome detached() {
     if (!session_.json()) {
-      print_line("\ndetached; the run goes on. Watch it with: sandglass watch " + safe(options_.run_id));
+      print_line("\ndetached; the run goes on. Watch it with: " + session_.hint("watch " + options_.run_id));
     }
     return base::Exit::detached;
   }
@@ -214,7 +214,7 @@ class Follower {
     if (last_.closed_ms() != 0) line += " after " + show_duration(last_.closed_ms() - last_.started_ms());
     print_line(line);
     if (last_.status() == api::RUN_STATUS_STUCK) {
-      print_line("see why with: sandglass show " + safe(options_.run_id));
+      print_line("see why with: " + session_.hint("show " + options_.run_id));
     }
     return exit_of(last_);
   }

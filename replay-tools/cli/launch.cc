@@ -1,6 +1,7 @@
 #include "replay-tools/cli/launch.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

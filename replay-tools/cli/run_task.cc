@@ -68,8 +68,8 @@ Outcome run_task(Session& session, const RunArgs& args) {
   const auto outcome = follow(
       session, **client, {.run_id = started->run_id(), .cancel_on_interrupt = true, .ask_approvals = true});
   if (outcome && *outcome != base::Exit::detached && !session.json()) {
-    print_line("artifacts: sandglass artifact list " + safe(started->run_id()) +
-               "   history: sandglass debug " + safe(started->run_id()));
+    print_line("artifacts: " + session.hint("artifact list " + started->run_id()));
+    print_line("history:   " + session.hint("debug " + started->run_id()));
   }
   return outcome;
 }

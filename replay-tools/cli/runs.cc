@@ -86,7 +86,7 @@ Outcome start(Session& session, const StartArgs& args) {
     print_line(to_json(*started));
   } else {
     print_line("started " + paint(Colour::bold, safe(started->run_id())));
-    if (!args.wait) print_line("watch it with: sandglass watch " + safe(started->run_id()));
+    if (!args.wait) print_line("watch it with: " + session.hint("watch " + started->run_id()));
   }
   if (!args.wait) return base::Exit::ok;
   return follow(session, **client, {.run_id = started->run_id()});
@@ -123,7 +123,7 @@ Outcome list(Session& session, const ListArgs& args) {
   print_table(rows);
   if (runs->runs_size() == 0) print_line(paint(Colour::dim, "no runs"));
   if (!runs->next_page_token().empty())
-    print_line("more with: sandglass list --page " + safe(runs->next_page_token()));
+    print_line("more with: " + session.hint("list --page " + runs->next_page_token()));
   return base::Exit::ok;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "engine/base/data_folder.h"
+#include "engine/base/text.h"
 #include "replay-tools/cli/launch.h"
 #include "replay-tools/cli/output.h"
 
@@ -25,6 +26,14 @@ base::Error nobody_answers(const std::string& where) {
 }
 
 }  // namespace
+
+std::string Session::hint(const std::string& rest) const {
+  std::string text = "sandglass ";
+  if (!options_.data.empty()) text += "--data " + engine::base::quote_for_terminal(options_.data) + " ";
+  if (!options_.address.empty())
+    text += "--address " + engine::base::quote_for_terminal(options_.address) + " ";
+  return text + safe(rest);
+}
 
 base::Result<std::string> Session::folder() const {
   return base::choose_data_folder(options_.data);

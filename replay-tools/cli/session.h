@@ -32,6 +32,8 @@ class Session {
 
   const Global& options() const { return options_; }
   bool json() const { return options_.json; }
+  /// A command that can be pasted: "sandglass [--data …] `rest`". Escaped.
+  std::string hint(const std::string& rest) const;
   /// Path of the data folder, absolute.
   base::Result<std::string> folder() const;
 

@@ -34,7 +34,7 @@ std::string json_block(const std::string& bytes) {
   return safe_block(text, std::string(12, ' '));
 }
 
-void print_head(const api::RunDetail& run) {
+void print_head(const Session& session, const api::RunDetail& run) {
   const auto& summary = run.summary();
   print_line(paint(Colour::bold, safe(summary.run_id())));
   print_field("workflow", safe(summary.workflow()));
@@ -58,7 +58,7 @@ void print_head(const api::RunDetail& run) {
     print_field("actual", safe(run.stuck().actual()));
     print_field("at", (run.stuck().path().empty() ? "" : safe(run.stuck().path()) + ", ") + "record " +
                           std::to_string(run.stuck().event_seq()));
-    print_line("repair the cause, then: sandglass resume " + safe(summary.run_id()));
+    print_line("repair the cause, then: " + session.hint("resume " + summary.run_id()));
   }
   if (!run.input().empty()) print_field("input", json_block(run.input()));
   if (!run.result().empty()) print_field("result", json_block(run.result()));
@@ -122,7 +122,7 @@ Outcome show(Session& session, const RunIdArgs& args) {
     print_line(to_json(*run));
     return base::Exit::ok;
   }
-  print_head(*run);
+  print_head(session, *run);
   if (run->shown_from() > 1) {
     print_line(
         paint(Colour::dim, "steps and operations from record " + std::to_string(run->shown_from()) + " on"));

@@ -1,13 +1,20 @@
 // The command line as a program: output for people and for programs, exit codes, and reading with and without
 // an engine.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <array>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "engine/base/data_folder.h"
 #include "engine/base/exit_code.h"
+#include "engine/base/unique_fd.h"
 #include "tests/support/server/server_process.h"
 
 namespace sandglass {
@@ -138,6 +145,29 @@ TEST_F(CommandLine, EndsOfRunsAreExitCodes) {
   EXPECT_EQ(sandglass({"show", "run-" + std::string(32, '0')}).status, status_of(Exit::not_found));
   EXPECT_EQ(sandglass({"show", "nonsense"}).status, status_of(Exit::refused));
   EXPECT_EQ(sandglass({"artifact", "get", run, "none"}).status, status_of(Exit::not_found));
+}
+
+// A server that a command starts outlives it, and must not keep anything of its caller's open: not even a
+// lock.
+TEST_F(CommandLine, AStartedServerHoldsNoDescriptorOfItsCaller) {
+  {
+    ServerProcess first(data_);  // makes the folder
+    ASSERT_EQ(first.ready(), "ready") << first.log();
+  }
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);  // inherited by what we run
+  engine::base::UniqueFd reading(ends[0]);
+  engine::base::UniqueFd writing(ends[1]);
+  ASSERT_EQ(sandglass({"start", "hello", "--wait"}).status, 0);
+  ASSERT_NE(sandglass({"doctor"}).output.find("process "), std::string::npos) << "no server was started";
+  writing.reset();
+  pollfd polled{reading.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&polled, 1, 5000), 1) << "somebody still holds the other end";
+  EXPECT_NE(polled.revents & POLLHUP, 0);
+  const auto holder = engine::base::read_whole_file(data_ + "/supervisor.lock", 32);
+  ASSERT_TRUE(holder);
+  ASSERT_EQ(kill(std::atoi(holder->c_str()), SIGTERM), 0);
+  EXPECT_TRUE(engine::base::FileLock::wait(data_ + "/supervisor.lock"));
 }
 
 TEST_F(CommandLine, ATaskFileWithAFaultIsNamedBeforeAnythingStarts) {

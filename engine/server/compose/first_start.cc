@@ -8,6 +8,7 @@
 
 #include "engine/base/crash_point.h"
 #include "engine/base/log.h"
+#include "engine/identity/access.h"
 #include "engine/identity/decider.h"
 
 namespace sandglass::engine::server::compose {
@@ -25,7 +26,6 @@ struct FirstToken {
 constexpr FirstToken kFirstTokens[] = {{"operator", Role::admin | Role::operator_},
                                        {"approver", static_cast<identity::Roles>(Role::approver)},
                                        {"auditor", static_cast<identity::Roles>(Role::auditor)}};
-constexpr const char* kFirstTenant = "default";
 
 /// The token in the file, made if there is none.
 base::Result<std::string> token_in_file(const std::string& path, base::Random& random) {
@@ -79,7 +79,7 @@ base::Status ensure_first_tokens(Loop& loop, const base::DataFolder& folder, bas
     auto text = token_in_file(folder.token_file(first.name), random);
     if (!text) return std::unexpected(text.error());
     auto created = create(loop, {.name = first.name,
-                                 .tenant = kFirstTenant,
+                                 .tenant = std::string(identity::kHomeTenant),
                                  .user = first.name,
                                  .roles = first.roles,
                                  .hash = *identity::token_hash(*text)});

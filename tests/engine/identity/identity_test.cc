@@ -107,6 +107,16 @@ TEST(Access, AuditorsChangeNothing) {
   EXPECT_TRUE(may_call(auditor, Call::read_order));
 }
 
+TEST(Access, WhatHoldsSeveralTenantsThingsIsForAdminsAndTheInstallationsAuditors) {
+  const auto caller = [](Role role, std::string tenant) {
+    return Caller{"x", std::move(tenant), "x", static_cast<Roles>(role)};
+  };
+  EXPECT_TRUE(may_read_all_tenants(caller(Role::admin, "acme")));
+  EXPECT_TRUE(may_read_all_tenants(caller(Role::auditor, "default")));
+  EXPECT_FALSE(may_read_all_tenants(caller(Role::auditor, "acme")));
+  EXPECT_FALSE(may_read_all_tenants(caller(Role::operator_, "default")));
+}
+
 TEST(Access, AUserTouchesOwnRunsAnOperatorTheTenantsAndAnAdminAll) {
   const auto caller = [](Role role) { return Caller{"x", "acme", "ann", static_cast<Roles>(role)}; };
   EXPECT_TRUE(may_touch(caller(Role::user), "acme", "ann"));

@@ -74,6 +74,8 @@ TEST(Config, BadAddressesAreNamed) {
   EXPECT_TRUE(problem("network:\n  internal:\n    - host: h\n").starts_with("f.yaml:3:"));
   EXPECT_TRUE(problem("listen: {tcp: \"localhost:1\"}").starts_with("f.yaml:1:"));
   EXPECT_TRUE(problem("listen: {tcp: \"127.0.0.1:70000\"}").starts_with("f.yaml:1:"));
+  EXPECT_TRUE(problem("listen: {tcp: \"0.0.0.0:7233\"}")
+                  .starts_with("f.yaml:1: 'listen.tcp' must be an address of loopback"));
 }
 
 TEST(Config, SettingsWinOverTheFileAndAreCheckedAlike) {
