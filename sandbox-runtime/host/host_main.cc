@@ -75,6 +75,10 @@ base::Status run(const Arguments& arguments) {
       return std::unexpected(base::system_error("making folder", folder->file(name), errno));
     }
   }
+  // One host at a time: a second one would take sandboxes and socket from the first. A former one that is
+  // about to end is waited for.
+  auto lock = base::FileLock::wait(folder->file("run/host.lock"));
+  if (!lock) return std::unexpected(lock.error());
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGTERM);

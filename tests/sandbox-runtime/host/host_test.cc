@@ -294,6 +294,28 @@ TEST(Host, AnExecGoesOnAcrossTheDeathOfTheHost) {
   EXPECT_EQ(rig.exec(sandbox, rig.shell("echo same"))->out, "same\n");
 }
 
+TEST(Host, ASecondHostWaitsForTheFirstAndTakesNothingFromIt) {
+  // ADV-E26
+  HostRig rig;
+  const auto sandbox = rig.make();
+  const pid_t first = rig.host_pid();
+  rig.start_host();  // host_pid() is the second's from here on
+  const std::string waiting = " " + std::to_string(rig.host_pid()) + " ";
+  ASSERT_TRUE(HostRig::eventually([&] {
+    std::ifstream locks("/proc/locks");
+    for (std::string line; std::getline(locks, line);) {
+      if (line.find("-> FLOCK") != std::string::npos && line.find(waiting) != std::string::npos) return true;
+    }
+    return false;
+  })) << "the second host does not wait";
+  EXPECT_EQ(rig.exec(sandbox, rig.shell("echo same"))->out, "same\n");
+  kill(first, SIGKILL);
+  waitpid(first, nullptr, 0);
+  const auto after = rig.exec(sandbox, rig.shell("echo adopted"));
+  ASSERT_TRUE(after.has_value()) << after.error().message;
+  EXPECT_EQ(after->out, "adopted\n");
+}
+
 TEST(Host, ATimeLimitHoldsAcrossTheDeathOfTheHost) {
   HostRig rig;
   const auto sandbox = rig.make();
