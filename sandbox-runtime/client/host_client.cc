@@ -27,7 +27,7 @@ using frame::v1::HostRequest;
 
 namespace {
 constexpr std::int64_t kFirstRetryMs = 20;
-constexpr std::int64_t kLastRetryMs = 1'000;
+constexpr std::int64_t kLastRetryMs = 200;
 constexpr std::int64_t kLookMs = 500;
 constexpr std::size_t kMaxFrame = std::size_t{4} << 20;
 constexpr std::size_t kMaxQueued = std::size_t{256} << 20;
