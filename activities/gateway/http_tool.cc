@@ -75,7 +75,8 @@ std::string result_json(const core::EffectResult& result) {
   }
   const bool cut = result.body.size() > kMaxResult;
   const std::string_view body = std::string_view(result.body).substr(0, kMaxResult);
-  if (base::is_utf8(body)) {
+  // A text of control characters, six bytes each in JSON, would be too large for a record (FR-140).
+  if (base::is_utf8(body) && Json(body).dump().size() <= 2 * kMaxResult) {
     out["body"] = body;
   } else {
     out["body_base64"] = base64(body);

@@ -93,6 +93,8 @@ TEST(HttpTool, AnAnswersBodyIsKeptAsTextOrAsBase64AndCut) {
   const auto large = HttpTool().outcome({.http_status = 200, .body = std::string(1 << 20, 'x')});
   EXPECT_LT(large.bytes.size(), 200U * 1024);
   EXPECT_NE(large.bytes.find(R"("truncated":true)"), std::string::npos);
+  const auto zeros = HttpTool().outcome({.http_status = 200, .body = std::string(1 << 20, '\0')});  // FR-140
+  EXPECT_LT(zeros.bytes.size(), 200U * 1024);
 }
 
 }  // namespace
