@@ -104,7 +104,12 @@ struct ServeArgs {
   std::vector<std::string> settings;
 };
 Outcome serve(Session& session, const ServeArgs& args);
-Outcome doctor(Session& session);
+/// `clean`: the host of the data folder is started if it is not at work; it removes control groups, images
+/// and sockets that carry the folder's prefix and belong to no living sandbox.
+struct DoctorArgs {
+  bool clean = false;
+};
+Outcome doctor(Session& session, const DoctorArgs& args);
 
 /// The JSON text of --input or --input-file.
 base::Result<std::string> input_text(const std::string& text, const std::string& file);

@@ -38,9 +38,12 @@ Outcome serve(Session& session, const ServeArgs& args) {
   return std::unexpected(become_server({.data = *data, .config = args.config, .settings = args.settings}));
 }
 
-Outcome doctor(Session& session) {
+Outcome doctor(Session& session, const DoctorArgs& args) {
   auto data = session.folder();
   if (!data) return std::unexpected(data.error());
+  if (args.clean) {
+    if (auto ready = session.ensure_engine("", {}); !ready) return std::unexpected(ready.error());
+  }
   api::StatusReply report;
   check_folder(*data, report);
   auto client = session.reach("operator");

@@ -74,8 +74,11 @@ class CommandLine {
     serve_command->add_option("--config", serve_.config, "configuration file");
     serve_command->add_option("--set", serve_.settings, "key=value that wins over the configuration file")
         ->allow_extra_args(false);
-    command(app_, "doctor", "what works here, and what is missing",
-            [](Session& session) { return doctor(session); });
+    auto* doctor_command = command(app_, "doctor", "what works here, and what is missing",
+                                   [this](Session& session) { return doctor(session, doctor_); });
+    doctor_command->add_flag(
+        "--clean", doctor_.clean,
+        "start the server of the data folder, which sweeps what dead sandboxes have left");
   }
 
   void run_commands() {
@@ -222,6 +225,7 @@ class CommandLine {
   Global global_;
   Command chosen_;
   ServeArgs serve_;
+  DoctorArgs doctor_;
   RunArgs run_;
   StartArgs start_;
   ListArgs list_;
