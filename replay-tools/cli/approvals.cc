@@ -1,4 +1,5 @@
 // approvals, approve, deny.
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,8 @@ base::Result<api::ApprovalView> find_approval(client::Client& client, const std:
 }
 
 bool person_agrees(bool approve) {
+  // What was typed before the question was there is no answer to it.
+  tcflush(STDIN_FILENO, TCIFLUSH);
   std::fputs(paint(Colour::bold, approve ? "Approve? [y/n] " : "Deny? [y/n] ").c_str(), stdout);
   std::fflush(stdout);
   std::array<char, 64> line{};
@@ -58,8 +61,16 @@ Outcome decide(Session& session, const ApprovalArgs& args) {
   }
   const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
   if (!session.json()) std::fputs(approval_text(*approval).c_str(), stdout);
-  if (terminal && !args.yes && !session.json() && !person_agrees(args.approve)) {
-    print_line("nothing was decided");
+  const bool asks = !args.yes && !session.json() && args.digest.empty();
+  if (asks && !terminal) {
+    return base::fail(
+        Code::usage,
+        "nobody can be asked without a terminal, so nothing was decided; look at the above, then "
+        "give --digest with its arguments digest, or --yes");
+  }
+  if (asks && !person_agrees(args.approve)) {
+    print_line("nothing was decided; it still waits. The other way: " +
+               session.hint((args.approve ? "deny " : "approve ") + approval->approval_id()));
     return base::Exit::ok;
   }
   api::DecideRequest request;

@@ -1,6 +1,7 @@
 #include "replay-tools/cli/follow.h"
 
 #include <poll.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -139,6 +140,8 @@ class Follower {
       print_line("  no token to decide with here: " + safe(approver.error().message));
       return;
     }
+    // What was typed before the question was there is no answer to it.
+    tcflush(STDIN_FILENO, TCIFLUSH);
     std::fputs(paint(Colour::bold, "Approve? [y/n] ").c_str(), stdout);
     std::fflush(stdout);
     const int answer = read_answer(approval.approval_id());
@@ -199,7 +202,9 @@ class Follower {
 
   Outcome detached() {
     if (!session_.json()) {
-      print_line("\ndetached; the run goes on. Watch it with: " + session_.hint("watch " + options_.run_id));
+      print_line(std::string("\ndetached; ") +
+                 (options_.cancel_on_interrupt ? "the engine finishes the clean-up" : "the run goes on") +
+                 ". Watch it with: " + session_.hint("watch " + options_.run_id));
     }
     return base::Exit::detached;
   }

@@ -23,6 +23,10 @@ constexpr const char* kExitCodes =
     "22 run stuck · 23 run failed by the platform · 24 approval denied · 130 detached. "
     "docs/guides/exit-codes.md";
 
+constexpr const char* kShared =
+    "Every command also takes --data, --as, --address and --json; see `sandglass --help`, which has the exit "
+    "codes too.";
+
 /// All commands with their options. The chosen one is kept as a closure.
 class CommandLine {
  public:
@@ -51,8 +55,7 @@ class CommandLine {
       app_.exit(e);  // help or version was printed
       return Exit::ok;
     } catch (const CLI::ParseError& e) {
-      return report({Code::usage, std::string(e.what()) + "; `sandglass --help` lists the commands"},
-                    global_.json);
+      return report({Code::usage, usage_fault(e.what())}, global_.json);
     }
     Session session(global_);
     const auto outcome = chosen_(session);
@@ -62,8 +65,23 @@ class CommandLine {
  private:
   using Command = std::function<Outcome(Session&)>;
 
+  /// What is wrong with the line, and which help tells how it is right.
+  std::string usage_fault(std::string what) const {
+    std::string path = "sandglass";
+    for (const auto* at = &app_; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      path += " " + at->get_name();
+    }
+    if (what == "A subcommand is required") {
+      const auto unknown = app_.remaining(true);
+      what = unknown.empty() ? "no command is given" : "there is no command \"" + unknown.front() + "\"";
+    }
+    return what + "; see `" + path + " --help`";
+  }
+
   CLI::App* command(CLI::App& parent, const char* name, const char* text, Command run) {
     auto* added = parent.add_subcommand(name, text);
+    added->footer(kShared);
     added->callback([this, run = std::move(run)] { chosen_ = run; });
     return added;
   }
@@ -174,6 +192,7 @@ class CommandLine {
 
   void history_commands() {
     auto* artifact = app_.add_subcommand("artifact", "files that runs have handed over");
+    artifact->footer(kShared);
     artifact->require_subcommand(1);
     auto* listed = command(*artifact, "list", "artifacts of a run",
                            [this](Session& session) { return artifact_list(session, artifact_); });
@@ -191,6 +210,7 @@ class CommandLine {
     debugged->add_flag("--all", debug_.all, "print every record and end");
 
     auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
+    audit->footer(kShared);
     audit->require_subcommand(1);
     command(*audit, "verify", "recompute every hash and both chains", [this](Session& session) {
       return audit_verify(session, adapters_, audit_);
@@ -202,6 +222,7 @@ class CommandLine {
 
   void token_commands() {
     auto* token = app_.add_subcommand("token", "bearer tokens");
+    token->footer(kShared);
     token->require_subcommand(1);
     auto* created = command(*token, "create", "make a token and print it once",
                             [this](Session& session) { return token_create(session, token_); });

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 
@@ -25,14 +27,24 @@ base::Error nobody_answers(const std::string& where) {
   return {Code::engine_unreachable, "no engine answers at " + where + "; start one with `sandglass serve`"};
 }
 
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("/._-+:@%=,").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 }  // namespace
 
 std::string Session::hint(const std::string& rest) const {
-  std::string text = "sandglass ";
-  if (!options_.data.empty()) text += "--data " + engine::base::quote_for_terminal(options_.data) + " ";
-  if (!options_.address.empty())
-    text += "--address " + engine::base::quote_for_terminal(options_.address) + " ";
-  return text + safe(rest);
+  std::string line = "sandglass ";
+  if (!options_.data.empty()) line += "--data " + shell_word(options_.data) + " ";
+  if (!options_.address.empty()) line += "--address " + shell_word(options_.address) + " ";
+  return safe(line + rest);
 }
 
 base::Result<std::string> Session::folder() const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/exit_code.h"
@@ -32,7 +33,7 @@ class Session {
 
   const Global& options() const { return options_; }
   bool json() const { return options_.json; }
-  /// A command that can be pasted: "sandglass [--data …] `rest`". Escaped.
+  /// A command to show to a person, which works when it is pasted: with the --data and --address given here.
   std::string hint(const std::string& rest) const;
   /// Path of the data folder, absolute.
   base::Result<std::string> folder() const;

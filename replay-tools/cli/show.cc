@@ -9,7 +9,8 @@ namespace sandglass::replay_tools::cli {
 
 namespace {
 
-constexpr std::size_t kLongestInline = 2000;
+constexpr std::size_t kLongestInput = 400;
+constexpr std::size_t kLongestResult = 2000;
 
 std::string code_text(std::uint32_t code, const std::string& message) {
   if (code == 0) return {};
@@ -25,12 +26,12 @@ void print_field(std::string_view name, const std::string& shown) {
   print_line(paint(Colour::dim, label) + shown);
 }
 
-std::string json_block(const std::string& bytes) {
+std::string json_block(const std::string& bytes, std::size_t longest) {
   const auto parsed = nlohmann::ordered_json::parse(bytes, nullptr, false);
   std::string text = parsed.is_discarded()
                          ? bytes
                          : parsed.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  if (text.size() > kLongestInline) text = text.substr(0, kLongestInline) + " … (whole with --json)";
+  if (text.size() > longest) text = text.substr(0, text.rfind('\n', longest)) + "\n… (whole with --json)";
   return safe_block(text, std::string(12, ' '));
 }
 
@@ -60,8 +61,8 @@ void print_head(const Session& session, const api::RunDetail& run) {
                           std::to_string(run.stuck().event_seq()));
     print_line("repair the cause, then: " + session.hint("resume " + summary.run_id()));
   }
-  if (!run.input().empty()) print_field("input", json_block(run.input()));
-  if (!run.result().empty()) print_field("result", json_block(run.result()));
+  if (!run.input().empty()) print_field("input", json_block(run.input(), kLongestInput));
+  if (!run.result().empty()) print_field("result", json_block(run.result(), kLongestResult));
 }
 
 void print_steps(const api::RunDetail& run) {

@@ -1,5 +1,6 @@
-// token create, revoke, list. A token is made here, sent as its hash only, and written to a file that its
-// owner alone can read.
+// token create, revoke, list. A token is made here, sent as its hash only, and printed once.
+#include <cstdio>
+
 #include "engine/base/data_folder.h"
 #include "engine/base/hash.h"
 #include "engine/base/system_ports.h"
@@ -28,6 +29,12 @@ Outcome token_create(Session& session, const TokenArgs& args) {
     print_line(to_json({{"name", args.name}, {"token", token}}));
   } else {
     print_line(token);
+    std::fprintf(stderr, "%s\n",
+                 paint(Colour::dim,
+                       "shown this once; use it as SANDGLASS_TOKEN, or keep it in a file of the data folder, "
+                       "tokens/" +
+                           safe(args.name) + ", for --as " + safe(args.name))
+                     .c_str());
   }
   return base::Exit::ok;
 }

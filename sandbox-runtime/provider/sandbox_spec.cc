@@ -167,7 +167,7 @@ Status check_support(const Limits& limits, const std::vector<LimitSupport>& supp
   if (lost.empty()) return {};
   return fail(Code::limit_unenforceable,
               "required limits cannot be enforced here: " + lost +
-                  "; repair that, or set these limits to best_effort in the template");
+                  "; repair that, or choose a template in which these are best effort (default-rootless)");
 }
 
 }  // namespace sandglass::sandbox_runtime::provider
