@@ -109,7 +109,12 @@ TEST(Exec, EndlessOutputIsCountedAndItsEndKeptInBoundedMemory) {
   EXPECT_EQ(result.end->out_total, 400000007u);
   EXPECT_TRUE(result.out.ends_with("the-end"));
   EXPECT_GT(result.gaps, 0u);
-  EXPECT_LT(resident_kib(init.pid()), before + (8u << 10));
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  constexpr std::size_t kAllowedKib = 64u << 10;  // freed memory is held back to catch its use
+#else
+  constexpr std::size_t kAllowedKib = 8u << 10;
+#endif
+  EXPECT_LT(resident_kib(init.pid()), before + kAllowedKib);
 }
 
 TEST(Exec, AReaderThatIsBehindWhenBytesAreDroppedStillGetsTheEnd) {
