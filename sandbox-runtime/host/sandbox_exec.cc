@@ -356,22 +356,26 @@ void Sandbox::finish_exec(std::uint64_t number) {
   exec->finishing = true;
   stop_watching(*exec);
   auto usage = std::make_shared<provider::Usage>();
-  const auto conclude = [this, number, usage] {
-    (void)around_.launcher.remove_exec(spec_.id, number);
+  const auto answer = [this, number, usage] {
     if (Exec* done = find_exec(number)) report(*done, *usage, usage->pids);
   };
+  // an empty group is no more than a folder: nobody has to wait until it is gone
+  const auto remove = [this, number] { (void)around_.launcher.remove_exec(spec_.id, number); };
   enqueue({false,
            [this, number, usage] {
              if (auto counted = around_.launcher.exec_usage(spec_.id, number)) *usage = std::move(*counted);
            },
-           [this, number, usage, conclude] {
+           [this, number, usage, answer, remove] {
              const Exec* due = find_exec(number);
              const bool left =
                  usage->pids > 0 || (rootless_ && due != nullptr && due->end && due->end->pipes_open);
-             if (!left) return enqueue({false, conclude, [] {}});
+             if (!left) {
+               answer();
+               return enqueue({false, remove, [] {}});
+             }
              if (rootless_) tell(frames::Signal{number, 9, true});
-             enqueue({true, [this, number] { (void)around_.launcher.kill_exec(spec_.id, number); }, [] {}});
-             enqueue({false, conclude, [] {}});
+             enqueue({true, [this, number] { (void)around_.launcher.kill_exec(spec_.id, number); }, answer});
+             enqueue({false, remove, [] {}});
            }});
 }
 
