@@ -1,5 +1,6 @@
 #include "engine/api/engine_methods.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -243,6 +244,14 @@ void EngineMethods::start_run(const Caller& caller, const v1::StartRunRequest& r
       return answer(base::fail(Code::invalid_argument, "a run id has the form run-<32 hex digits>"));
     }
     stream = *given;
+  }
+  // Both stand in the clear header of every record and in lists.
+  for (const std::string& name : {request.user(), request.session()}) {
+    const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+    if (name.size() > 128 || std::ranges::any_of(name, is_control)) {
+      return answer(base::fail(Code::invalid_argument,
+                               "user and session are at most 128 bytes each, without control characters"));
+    }
   }
   const std::string user = request.user().empty() ? caller.user : request.user();
   if (!identity::may_touch(caller, caller.tenant, user)) {

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -101,6 +102,13 @@ Status make_random_file(const std::string& path, Random& random, std::size_t byt
   std::string value(bytes, '\0');
   random.fill({reinterpret_cast<std::uint8_t*>(value.data()), value.size()});
   return write_whole_file(path, hex ? to_hex(value) : value);
+}
+
+/// It becomes part of the names of control groups and sockets.
+Status check_id(const std::string& path, std::string_view id) {
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (id.size() == 16 && std::ranges::all_of(id, is_hex)) return {};
+  return fail(Code::record_damaged, "the file " + path + " does not hold 16 hex digits; restore it");
 }
 
 std::string holder_of(int fd) {
@@ -273,11 +281,19 @@ Result<DataFolder> DataFolder::open(const std::string& path, Random& random) {
   }
   if (auto made = make_random_file(folder.file("id"), random, 8, true); !made)
     return std::unexpected(made.error());
+  // A new key would open the folder, and no digest in its histories would fit any more.
+  if (access(folder.file("keys/tenant").c_str(), F_OK) != 0 &&
+      access(folder.file("journal/CURRENT").c_str(), F_OK) == 0) {
+    return fail(Code::record_damaged,
+                "the tenant key " + folder.file("keys/tenant") +
+                    " is missing, and the journal's histories are bound to it; restore it");
+  }
   if (auto made = make_random_file(folder.file("keys/tenant"), random, 32, false); !made) {
     return std::unexpected(made.error());
   }
   auto id = read_whole_file(folder.file("id"), 16);
   if (!id) return std::unexpected(id.error());
+  if (auto checked = check_id(folder.file("id"), *id); !checked) return std::unexpected(checked.error());
   folder.id_ = std::move(*id);
   return folder;
 }
@@ -293,6 +309,7 @@ Result<DataFolder> DataFolder::open_read_only(const std::string& path) {
   if (auto checked = check_format(path, *text); !checked) return std::unexpected(checked.error());
   auto id = read_whole_file(folder.file("id"), 16);
   if (!id) return std::unexpected(id.error());
+  if (auto checked = check_id(folder.file("id"), *id); !checked) return std::unexpected(checked.error());
   folder.id_ = std::move(*id);
   return folder;
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,14 +25,22 @@ using engine::base::UniqueFd;
 
 AsUser::AsUser(const Identity& identity) : changed_(identity.change) {
   if (!changed_) return;
+  prctl(PR_GET_PDEATHSIG, &death_signal_, 0, 0, 0);
   setfsgid(identity.gid);
   setfsuid(identity.uid);
+  keep_promises();
 }
 
 AsUser::~AsUser() {
   if (!changed_) return;
   setfsuid(0);
   setfsgid(0);
+  keep_promises();
+}
+
+void AsUser::keep_promises() const {
+  prctl(PR_SET_PDEATHSIG, death_signal_, 0, 0, 0);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 UniqueFd open_contained(int folder, const std::string& path, int flags, unsigned mode) {

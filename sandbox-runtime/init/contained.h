@@ -27,7 +27,12 @@ class AsUser {
   AsUser& operator=(const AsUser&) = delete;
 
  private:
+  /// The kernel takes the death signal from a process that changes an id, also this one, and may make it
+  /// dumpable: without it a sandbox that has once taken or given a file outlives its keeper (V1, V3, FR-147).
+  void keep_promises() const;
+
   bool changed_ = false;
+  int death_signal_ = 0;
 };
 
 /// openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS; an invalid descriptor and

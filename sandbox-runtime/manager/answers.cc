@@ -26,7 +26,7 @@ core::ActivityResult done(const Json& result) {
 
 core::ActivityResult failed(const base::Error& error) {
   core::ActivityResult result{
-      .outcome = core::Outcome::not_done, .code = error.code, .message = error.message};
+      .outcome = core::Outcome::not_done, .code = error.code, .message = as_text(error.message)};
   switch (error.code) {
     case base::Code::sandbox_lost:
     case base::Code::lease_fenced:
@@ -83,6 +83,22 @@ std::string head_and_tail(std::string_view bytes, std::uint64_t total, std::size
   const std::uint64_t left_out = total - 2 * half;
   return as_text(bytes.substr(0, half)) + "\n[... " + std::to_string(left_out) + " bytes left out ...]\n" +
          as_text(bytes.substr(bytes.size() - half));
+}
+
+std::size_t json_size(std::string_view text) {
+  return Json(text).dump().size();
+}
+
+Json first_names(const std::vector<std::string>& names, std::size_t most) {
+  Json out = Json::array();
+  std::size_t used = 0;
+  for (const std::string& name : names) {
+    std::string text = as_text(name);
+    used += json_size(text) + 1;
+    if (used > most) break;
+    out.push_back(std::move(text));
+  }
+  return out;
 }
 
 }  // namespace sandglass::sandbox_runtime::manager

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sandbox-runtime/manager/manager.h"
 
@@ -27,6 +28,15 @@ core::ActivityResult invalid(std::string message);
 std::string as_text(std::string_view bytes);
 /// At most `most` bytes: head and tail with a line between them that says how much is left out.
 std::string head_and_tail(std::string_view bytes, std::uint64_t total, std::size_t most);
+
+/// How many bytes of a result hold what a command, a file's text or a list of names shows. All of them
+/// together stay below what a record may have, whatever the bytes are: JSON writes a control character in
+/// six.
+inline constexpr std::size_t kShownJson = 64 * 1024;
+/// Bytes of the text in JSON. `text` is UTF-8.
+std::size_t json_size(std::string_view text);
+/// The first names, as many as fit into `most` bytes of JSON.
+Json first_names(const std::vector<std::string>& names, std::size_t most);
 
 /// An activity that is a function of its parsed input. `run` answers exactly once, from any thread.
 template <class Run>

@@ -59,6 +59,10 @@ class DiffJob : public std::enable_shared_from_this<DiffJob> {
     }
     for (provider::ManifestEntry& entry : manifest_.entries) {
       if (entry.entry.type == provider::EntryType::folder) continue;
+      if (!base::is_utf8(entry.entry.path)) {  // init reads nothing by such a name (V13)
+        manifest_.refused.push_back(entry.entry.path + ": its name is not valid UTF-8");
+        continue;
+      }
       Change& change = changes[entry.entry.path];
       change.after = std::move(entry);
     }
@@ -105,13 +109,18 @@ class DiffJob : public std::enable_shared_from_this<DiffJob> {
     if (bytes_ > kMaxBytes)
       return answer_(failed({base::Code::quota_exceeded, "the changed files are too large for a diff"}));
     const bool binary = (*before && is_binary((*before)->content)) || (after && is_binary(after->content));
-    files_.push_back({{"path", as_text(change.path)},
-                      {"change", !*before ? "added"
-                                 : !after ? "removed"
-                                          : "changed"},
-                      {"binary", binary}});
+    ++changed_;
+    Json file{{"path", as_text(change.path)},
+              {"change", !*before ? "added"
+                         : !after ? "removed"
+                                  : "changed"},
+              {"binary", binary}};
+    // `changed` counts all; the lists name as many as a record has room for.
+    listed_ += 2 * file.dump().size();
+    const bool has_room = listed_ <= kShownJson + kShownJson / 2;
+    if (has_room) files_.push_back(std::move(file));
     if (binary) {
-      binary_.push_back(as_text(change.path));
+      if (has_room) binary_.push_back(as_text(change.path));
     } else {
       diff_ += unified_diff(change.path, *before, after);
     }
@@ -133,14 +142,14 @@ class DiffJob : public std::enable_shared_from_this<DiffJob> {
     Json out{{"blob", digest->hash.hex()},
              {"public_digest", digest->hash.hex()},
              {"size", diff_.size()},
-             {"changed", files_.size()},
+             {"changed", changed_},
              {"files", files_},
              {"binary", binary_}};
-    const bool fits = diff_.size() <= kInline && base::is_utf8(diff_);
+    const bool fits =
+        diff_.size() <= kInline && base::is_utf8(diff_) && json_size(diff_) <= kShownJson + kShownJson / 8;
     out["truncated"] = !fits;
     out["diff"] = fits ? diff_ : "";
-    out["refused"] = Json::array();
-    for (const std::string& refused : manifest_.refused) out["refused"].push_back(as_text(refused));
+    out["refused"] = first_names(manifest_.refused, kShownJson / 2);
     answer_(done(out));
   }
 
@@ -151,6 +160,8 @@ class DiffJob : public std::enable_shared_from_this<DiffJob> {
   std::deque<Change> left_;
   std::size_t bytes_ = 0;
   std::string diff_;
+  std::size_t changed_ = 0;
+  std::size_t listed_ = 0;  // bytes of JSON
   Json files_ = Json::array();
   Json binary_ = Json::array();
 };

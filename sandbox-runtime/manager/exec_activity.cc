@@ -33,13 +33,26 @@ struct Log {
   }
 };
 
-/// What the result shows of one stream: all of it, or its head and its tail.
-std::string shown(const std::string& head, const std::string& kept, std::uint64_t total) {
-  if (total <= kept.size() || head.size() < kShown / 2) return head_and_tail(kept, total, kShown);
-  const std::string_view tail =
-      std::string_view(kept).substr(kept.size() - std::min(kept.size(), kShown / 2));
+std::string shown(std::string_view head, std::string_view kept, std::uint64_t total, std::size_t most) {
+  if (total <= kept.size() || head.size() < kShown / 2) return head_and_tail(kept, total, most);
+  head = head.substr(0, most / 2);
+  const std::string_view tail = kept.substr(kept.size() - std::min(kept.size(), most / 2));
   return as_text(head) + "\n[... " + std::to_string(total - head.size() - tail.size()) +
          " bytes left out ...]\n" + as_text(tail);
+}
+
+struct Shown {
+  std::string text;
+  bool cut = false;
+};
+
+/// What the result shows of one stream: all of it, or its head and its tail; less of them where JSON makes
+/// them long, so that no output can make the result too large for a record (FR-140).
+Shown shown(std::string_view head, std::string_view kept, std::uint64_t total) {
+  for (std::size_t most = kShown;; most /= 2) {
+    std::string text = shown(head, kept, total, most);
+    if (most < 1024 || json_size(text) <= kShownJson) return {std::move(text), total > most};
+  }
 }
 
 Json result_of(const provider::ExecResult& result, const Log& log) {
@@ -48,11 +61,13 @@ Json result_of(const provider::ExecResult& result, const Log& log) {
   out["signal"] = result.signal;
   out["timed_out"] = result.timed_out;
   out["cancelled"] = result.cancelled;
-  out["out"] = shown(log.head[0], result.out, result.out_total);
-  out["err"] = shown(log.head[1], result.err, result.err_total);
+  Shown shown_out = shown(log.head[0], result.out, result.out_total);
+  Shown shown_err = shown(log.head[1], result.err, result.err_total);
+  out["truncated"] = shown_out.cut || shown_err.cut;
+  out["out"] = std::move(shown_out.text);
+  out["err"] = std::move(shown_err.text);
   out["out_total"] = result.out_total;
   out["err_total"] = result.err_total;
-  out["truncated"] = result.out_total > kShown || result.err_total > kShown;
   out["duration_ms"] = result.duration_ms;
   out["cpu_ms"] = result.cpu_ns / 1'000'000;
   out["memory_peak_bytes"] = result.memory_peak_bytes;

@@ -59,7 +59,8 @@ void get_file(const Parts& parts, const Json& input, core::ActivityDone answer) 
                {"size", sink->content().size()},
                {"blob", digest->hash.hex()},
                {"executable", sink->executable()}};
-      if (sink->content().size() <= kInline && base::is_utf8(sink->content()))
+      if (sink->content().size() <= kInline && base::is_utf8(sink->content()) &&
+          json_size(sink->content()) <= 2 * kShownJson)
         out["content"] = sink->content();
       answer(done(out));
     };
@@ -72,16 +73,15 @@ void list(const Parts& parts, const Json& input, core::ActivityDone answer) {
   parts->provider.list_tree(ref_of(input), input.value("path", ""),
                             [answer = std::move(answer)](base::Result<provider::Manifest> manifest) mutable {
                               if (!manifest) return answer(failed(manifest.error()));
-                              Json files = Json::array();
+                              std::vector<std::string> files;
                               std::size_t count = 0;
                               for (const provider::ManifestEntry& entry : manifest->entries) {
                                 if (entry.entry.type == provider::EntryType::folder) continue;
-                                if (++count <= kMaxListed) files.push_back(as_text(entry.entry.path));
+                                if (++count <= kMaxListed) files.push_back(entry.entry.path);
                               }
-                              Json refused = Json::array();
-                              for (const std::string& path : manifest->refused)
-                                refused.push_back(as_text(path));
-                              answer(done({{"files", files}, {"count", count}, {"refused", refused}}));
+                              answer(done({{"files", first_names(files, 2 * kShownJson)},
+                                           {"count", count},
+                                           {"refused", first_names(manifest->refused, kShownJson)}}));
                             });
 }
 

@@ -19,6 +19,15 @@ plan:
 """
 
 
+# Files go in and out before the command that is lost: init acts as the sandbox's user for them.
+SLOW_TASK_WITH_FILES = SLOW_TASK.replace("plan:\n", """plan:
+  - name: put
+    put_file: {path: note, content: hello}
+  - name: get
+    get_file: {path: note}
+""")
+
+
 class LostProcesses(Case):
 
     def job_at_the_receiver(self, **options):
@@ -40,10 +49,10 @@ class LostProcesses(Case):
         self.assertEqual(detail["operations"][0]["status"], "done")
         self.assertIs(self.cli.must("audit", "verify").value["good"], True)
 
-    def slow_job_in_its_sandbox(self):
+    def slow_job_in_its_sandbox(self, task=SLOW_TASK):
         """A server, and a job whose command runs in the sandbox."""
         server = self.server()
-        (self.folder / "task.yaml").write_text(SLOW_TASK)
+        (self.folder / "task.yaml").write_text(task)
         run = self.cli.must("run", self.folder / "task.yaml", "--detach").value["run_id"]
         job = Job(self.cli, run)
         prefix = "process "
@@ -74,6 +83,15 @@ class LostProcesses(Case):
                    lambda: f"the end of {[processes.program_of(pid) for pid in children]}", seconds=5)
         self.start(server)
         self.assert_done_once_and_not_sent_again(job, outside)
+
+    def test_a_sandbox_that_has_taken_and_given_files_still_ends_with_its_keeper(self):
+        # V1, FR-147: changing the file system's user, even back, takes a process' death signal away.
+        server, job = self.slow_job_in_its_sandbox(SLOW_TASK_WITH_FILES)
+        server.kill_child("keeper")
+        wait_until(lambda: not remains.of_sandboxes(self.data),
+                   lambda: "the end of " + "\n".join(remains.of_sandboxes(self.data)), seconds=2)
+        detail = job.wait_for_end()
+        self.assertEqual((detail["summary"]["status"], detail["error_code"]), ("failed", 1500), job.describe())
 
     def test_nothing_is_left_five_seconds_after_the_keeper_was_lost(self):
         server, job = self.slow_job_in_its_sandbox()

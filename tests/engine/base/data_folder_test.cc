@@ -61,6 +61,25 @@ TEST_F(DataFolderTest, AFolderThatLostItsFormatFileIsNotTakenForANewOne) {
   EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, Code::folder_version);
 }
 
+// ADV-F6: what is missing or damaged is told, never made anew beside what was bound to it.
+TEST_F(DataFolderTest, ALostKeyIsNotReplacedUnderAJournalAndADamagedIdIsRefused) {
+  ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
+  std::filesystem::create_directory(root_ + "/d/journal");
+  std::ofstream(root_ + "/d/journal/CURRENT") << "MANIFEST-000001\n";
+  ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
+  std::filesystem::rename(root_ + "/d/keys/tenant", root_ + "/key");
+  const auto without = DataFolder::open(root_ + "/d", random_);
+  ASSERT_FALSE(without);
+  EXPECT_EQ(without.error().code, Code::record_damaged);
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/d/keys/tenant"));
+  std::filesystem::rename(root_ + "/key", root_ + "/d/keys/tenant");
+  ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
+
+  std::ofstream(root_ + "/d/id") << "../../../../etc/";
+  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, Code::record_damaged);
+  EXPECT_EQ(DataFolder::open_read_only(root_ + "/d").error().code, Code::record_damaged);
+}
+
 TEST_F(DataFolderTest, AFileInItsPlaceIsAnError) {
   std::ofstream(root_ + "/d") << "x";
   EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, Code::io_error);

@@ -248,6 +248,18 @@ TEST(Host, PathsThatLeaveAreRefusedByName) {
   EXPECT_TRUE(sink->items.empty());
 }
 
+TEST(Host, ANameThatIsNoTextBreaksNoConnection) {
+  // FR-150, ADV-A1: the connection carries everybody's calls.
+  HostRig rig;
+  const auto sandbox = rig.make();
+  ASSERT_EQ(rig.exec(sandbox, rig.shell("mkdir d; printf x > \"$(printf 'd/bad\\377name')\""))->exit_code, 0);
+  auto sink = std::make_shared<MemoryTree>();
+  const auto got = rig.get(sandbox, "d/bad\xffname", sink);
+  if (!got) EXPECT_EQ(got.error().code, Code::path_refused) << got.error().message;
+  EXPECT_EQ(rig.get(sandbox, "none\xff", sink).error().code, Code::path_refused);
+  EXPECT_TRUE(rig.list(sandbox, "d").has_value());
+}
+
 TEST(Host, ASandboxWhoseFirstProcessIsKilledIsReportedLost) {
   // FR-145, ADV-B25
   if (geteuid() != 0) return;  // rootless, the groups by which the test finds the process are missing

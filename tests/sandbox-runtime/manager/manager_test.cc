@@ -61,6 +61,7 @@ struct Manager : testing::Test {
   MemoryProvider memory{[](MemoryProvider::Files& files, const provider::ExecRequest& request) {
     provider::ExecResult done{.exit_code = 0, .out = "ran " + request.argv[0] + " in " + request.cwd + "\n"};
     if (request.argv[0] == "loud") done.out = std::string(100'000, 'x') + "end";
+    if (request.argv[0] == "zeros") done.out = done.err = std::string(100'000, '\0');
     if (request.argv[0] == "edit") files["project/a.txt"].content = "one\nTWO\n";
     if (request.argv[0] == "fail") done.exit_code = 7;
     return done;
@@ -115,6 +116,28 @@ TEST_F(Manager, LongOutputIsShownByHeadAndTailAndKeptWholeAsABlob) {
   EXPECT_EQ(log->size(), 100'003U);
 }
 
+TEST_F(Manager, NoBytesOfASandboxMakeAResultTooLargeForARecord) {  // FR-140, ADV-B6, ADV-F17
+  constexpr std::size_t kMostInRecord = 240 * 1024;
+  const auto zeros = call("sandbox.exec", {{"argv", {"zeros"}}});
+  EXPECT_LT(zeros.bytes.size(), kMostInRecord);
+  EXPECT_TRUE(result(zeros)["truncated"]);
+  EXPECT_EQ(result(zeros)["out_total"], 100'000U);
+
+  auto& files = memory.sandboxes["sb-1"].files;
+  files["control"].content = std::string(60'000, '\x01');
+  const auto got = call("sandbox.get_file", {{"path", "control"}});
+  EXPECT_LT(got.bytes.size(), kMostInRecord);
+  EXPECT_FALSE(result(got).contains("content"));
+
+  for (int i = 0; i < 1500; ++i) files["many/" + std::string(200, '\x02') + std::to_string(i)].content = "x";
+  const auto listed = call("sandbox.list", {{"path", "many"}});
+  EXPECT_LT(listed.bytes.size(), kMostInRecord);
+  EXPECT_EQ(result(listed)["count"], 1500);
+  const auto diff = call("sandbox.diff", {{"path", "many"}, {"tree", store_tree({})}});
+  EXPECT_LT(diff.bytes.size(), kMostInRecord);
+  EXPECT_EQ(result(diff)["changed"], 1500);
+}
+
 TEST_F(Manager, ALostOrFencedSandboxIsNeverTriedAgain) {  // J16, ADV-E3
   for (const Json& input : {Json{{"sandbox", "sb-9"}}, Json{{"fence", 2U}}}) {
     Json exec = input;
@@ -143,6 +166,14 @@ TEST_F(Manager, ATreeGoesInAndItsChangesComeOutAsADiff) {
   EXPECT_NE(text.find("+++ b/new.txt"), std::string::npos);
   EXPECT_EQ(diff["public_digest"], base::sha256(text).hex());
   EXPECT_EQ(*blobs.get("t", {*base::Hash256::from_hex(diff["blob"].get<std::string>())}), text);
+}
+
+TEST_F(Manager, AFileWhoseNameIsNoTextIsRefusedByADiffWithoutEndingIt) {  // V13, FR-150
+  memory.sandboxes["sb-1"].files["p/bad\xff"].content = "x";
+  memory.sandboxes["sb-1"].files["p/good"].content = "x\n";
+  const Json diff = result(call("sandbox.diff", {{"path", "p"}, {"tree", store_tree({})}}));
+  EXPECT_EQ(diff["changed"], 1);
+  EXPECT_EQ(diff["refused"].size(), 1U);
 }
 
 TEST_F(Manager, AFileComesOutAsABlobAndAsTextWhereItIsText) {
