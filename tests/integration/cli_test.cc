@@ -98,15 +98,20 @@ TEST_F(CommandLine, ARunIsStartedListedShownSteppedThroughAndVerified) {
 TEST_F(CommandLine, NothingFromOutsideReachesTheTerminalUnescaped) {
   ServerProcess server(data_);
   ASSERT_EQ(server.ready(), "ready") << server.log();
-  const Ended started = sandglass(
-      {"start", "hello", "--wait", "--session", "x\x1b[2Jy", "--input", R"({"name":"\u001b[31mred"})"});
+  const Ended refused = sandglass({"start", "hello", "--session", "x\x1b[2Jy"});
+  EXPECT_EQ(refused.status, status_of(Exit::refused)) << refused.errors;
+  EXPECT_EQ(sandglass({"start", "hello", "--session", std::string(129, 's')}).status,
+            status_of(Exit::refused));
+  const Ended started = sandglass({"start", "hello", "--wait", "--session", "x\u202Ey\u009B2J", "--input",
+                                   R"({"name":"\u001b[31mred"})"});
   ASSERT_EQ(started.status, 0) << started.errors;
   const auto listed = lines(sandglass({"--json", "list"})).at(0);
   const Ended shown = sandglass({"show", listed.at("runs")[0].at("run_id").get<std::string>()});
   for (const Ended* ended : {&started, &shown}) {
     EXPECT_EQ(ended->output.find('\x1b'), std::string::npos) << ended->output;
+    EXPECT_EQ(ended->output.find("\u202E"), std::string::npos) << ended->output;
   }
-  EXPECT_NE(shown.output.find("x\\x1b[2Jy"), std::string::npos) << shown.output;
+  EXPECT_NE(shown.output.find("x\\u{202e}y\\u{9b}2J"), std::string::npos) << shown.output;
   const Ended bad = sandglass({"start", "no\x1b[2Jpe"});
   EXPECT_EQ(bad.status, status_of(Exit::not_found));
   EXPECT_EQ(bad.errors.find('\x1b'), std::string::npos);
