@@ -68,7 +68,7 @@ struct ExecStart {
   Digest digest{};
   std::vector<std::string> argv;
   std::vector<std::string> env;    // "NAME=value", all of it
-  std::string cwd;                 // relative to /work, or absolute
+  std::string cwd;                 // relative to /workspace, or absolute
   std::uint64_t stdin_bytes = 0;   // so many follow in StdinData
   std::uint64_t ring_bytes = 0;    // kept of each output stream
   std::uint64_t stream_bytes = 0;  // after so many the command is not slowed for a slow reader any more

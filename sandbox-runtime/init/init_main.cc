@@ -16,7 +16,7 @@ int main() {
   init::SupervisorOptions options;
   options.rootless = mode != nullptr && std::string_view(mode) == "rootless";
   options.spawn.identity.change = !options.rootless;
-  options.spawn.workspace = "/work";
+  options.spawn.workspace = "/workspace";
   options.spawn.barrier_fd = 4;
   init::Supervisor supervisor(options);
   return supervisor.run() ? 0 : 71;

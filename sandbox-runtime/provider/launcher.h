@@ -6,11 +6,11 @@
 //   fd 3    control: one end of a connected SOCK_SEQPACKET pair; the other end is Launched::control. Packets,
 //           not a stream: a host that dies inside a message must leave no half of it to its successor
 //   fd 4    barrier: one end of a connected SOCK_SEQPACKET pair; the other end is Launched::barrier
-//   all others closed; empty environment but SANDGLASS_INIT_MODE=root|rootless; cwd /work; no_new_privs and
-//   the seccomp filter are set; it may only be killed from outside. It must call prctl(PR_SET_DUMPABLE, 0) at
-//   once. root: uid 0 inside with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL; a command's child empties
-//   the bounding set, sets groups {}, gid 1000, uid 1000 (in that order) before it execs. rootless: uid 1000
-//   inside, no capabilities, init and commands share the one uid.
+//   all others closed; empty environment but SANDGLASS_INIT_MODE=root|rootless; cwd /workspace; no_new_privs
+//   and the seccomp filter are set; it may only be killed from outside. It must call prctl(PR_SET_DUMPABLE,
+//   0) at once. root: uid 0 inside with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL; a command's child
+//   empties the bounding set, sets groups {}, gid 1000, uid 1000 (in that order) before it execs. rootless:
+//   uid 1000 inside, no capabilities, init and commands share the one uid.
 //
 // The barrier (V5, nothing is ever runnable outside its cgroup): the child that init has forked for an exec
 // sends one packet of at most 64 bytes, the exec's key, over fd 4 and then blocks reading a pipe from init.

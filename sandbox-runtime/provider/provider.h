@@ -58,7 +58,7 @@ struct ExecRequest {
   std::string key;
   std::vector<std::string> argv;           // argv[0] is looked up in PATH inside
   std::map<std::string, std::string> env;  // only names of the template's allow-list and the runtime's own
-  std::string cwd;                         // relative to /work, or absolute inside; empty: /work
+  std::string cwd;                         // relative to /workspace, or absolute inside; empty: /workspace
   std::string stdin_bytes;                 // given whole, then closed
   ExecLimits limits;
 };
@@ -120,7 +120,7 @@ class Provider {
   /// Ends a running exec; its own answer comes with cancelled = true.
   virtual void kill_exec(SandboxRef sandbox, std::string key, Answer<void> answer) = 0;
 
-  /// Below /work unless absolute. Becomes visible whole or not at all; refused while an exec runs.
+  /// Below /workspace unless absolute. Becomes visible whole or not at all; refused while an exec runs.
   virtual void put_tree(SandboxRef sandbox, std::string path, std::shared_ptr<TreeSource> source,
                         Answer<TreeResult> answer) = 0;
   virtual void get_tree(SandboxRef sandbox, std::string path, std::shared_ptr<TreeSink> sink,

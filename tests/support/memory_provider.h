@@ -24,7 +24,7 @@ class MemoryProvider final : public provider::Provider {
     bool symlink = false;
     std::string content;
   };
-  using Files = std::map<std::string, File>;  // by path below /work
+  using Files = std::map<std::string, File>;  // by path below /workspace
   struct Sandbox {
     std::uint64_t fence = 0;
     Files files;

@@ -69,7 +69,7 @@ struct Branch {
 
 struct TaskInput {
   std::string path;  // on the caller's machine, relative to the task file
-  std::string to;    // below the sandbox's /work
+  std::string to;    // below the sandbox's /workspace
 };
 
 struct ToolRule {

@@ -60,7 +60,7 @@ class TaskParser {
     resolve(fields.get("path"), made.path);
     if (made.to.empty()) made.to = made.path.substr(made.path.rfind('/') + 1);
     if (!stays_below(made.to)) {
-      faults_.add(fields.get("to"), "\"to\" must be a relative path below /work, without \"..\"");
+      faults_.add(fields.get("to"), "\"to\" must be a relative path below /workspace, without \"..\"");
     }
     const bool taken =
         std::ranges::any_of(task_.inputs, [&](const TaskInput& other) { return other.to == made.to; });

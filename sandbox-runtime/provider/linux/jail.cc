@@ -76,7 +76,7 @@ int execute_init(Jail& jail) {
   char mode[] = "SANDGLASS_INIT_MODE=root";
   char mode_rootless[] = "SANDGLASS_INIT_MODE=rootless";
   char* const envp[] = {jail.plan.has(kPlanRootless) ? mode_rootless : mode, nullptr};
-  if (::chdir("/work") != 0) return errno;
+  if (::chdir("/workspace") != 0) return errno;
   ::syscall(__NR_execveat, jail.fds.init, "", argv, envp, AT_EMPTY_PATH);
   return errno;
 }

@@ -60,7 +60,7 @@ int restrict_by_landlock() {
   if (!ruleset) return errno;
   const std::uint64_t look = kExecute | kReadFile | kReadFolder;
   if (const int error = allow(ruleset.get(), "/", look)) return error;
-  for (const char* path : {"/work", "/home/sandbox", "/tmp", "/dev/shm"}) {
+  for (const char* path : {"/workspace", "/home/sandbox", "/tmp", "/dev/shm"}) {
     if (const int error = allow(ruleset.get(), path, rights & ~kMakeDevices)) return error;
   }
   for (const char* path : {"/dev", "/proc"}) {

@@ -98,7 +98,7 @@ void LinuxLauncher::add_disk_usage(const Held& held, Usage& usage) const {
   open_how how{};
   how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
-  const UniqueFd work(static_cast<int>(::syscall(__NR_openat2, root.get(), "work", &how, sizeof how)));
+  const UniqueFd work(static_cast<int>(::syscall(__NR_openat2, root.get(), "workspace", &how, sizeof how)));
   struct statfs about{};
   if (!work || ::fstatfs(work.get(), &about) != 0) return;
   usage.disk_bytes = (about.f_blocks - about.f_bfree) * static_cast<std::uint64_t>(about.f_bsize);

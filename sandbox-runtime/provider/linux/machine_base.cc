@@ -40,9 +40,9 @@ constexpr const char* kHiddenFolders[] = {"usr/local/etc", "usr/etc", "usr/src"}
 constexpr std::string_view kHiddenNames[] = {"npmrc",  ".npmrc",    "pip.conf",   ".pip.conf",       "netrc",
                                              ".netrc", "gitconfig", ".gitconfig", ".git-credentials"};
 
-constexpr const char* kFolders[] = {"usr",  "proc", "sys",          "dev", "dev/pts", "dev/shm",
-                                    "work", "home", "home/sandbox", "var", "run",     "root",
-                                    "srv",  "mnt",  "media",        "opt", "etc"};
+constexpr const char* kFolders[] = {"usr",       "proc", "sys",          "dev", "dev/pts", "dev/shm",
+                                    "workspace", "home", "home/sandbox", "var", "run",     "root",
+                                    "srv",       "mnt",  "media",        "opt", "etc"};
 constexpr const char* kEtcFolders[] = {"etc/ssl", "etc/ssl/certs", "etc/alternatives"};
 
 struct Generated {

@@ -203,17 +203,17 @@ int mount_work(const PlanView& plan, int root, int disk) {
     disk = own.get();
   }
   // Hung up at one place first, because parts of a detached mount cannot be cloned everywhere.
-  if (const int error = attach(disk, root, "work")) return error;
-  for (const char* part : {"work", "home"}) {
+  if (const int error = attach(disk, root, "workspace")) return error;
+  for (const char* part : {"workspace", "home"}) {
     if (::mkdirat(disk, part, 0755) != 0) return errno;
     if (::fchownat(disk, part, command_owner(plan), command_owner(plan), AT_SYMLINK_NOFOLLOW) != 0)
       return errno;
   }
   const UniqueFd home = clone_mount(disk, "home", false);
-  const UniqueFd work = clone_mount(disk, "work", false);
+  const UniqueFd work = clone_mount(disk, "workspace", false);
   if (!home || !work) return errno;
   if (const int error = attach(home.get(), root, "home/sandbox")) return error;
-  return attach(work.get(), root, "work");
+  return attach(work.get(), root, "workspace");
 }
 
 int leave_host_root(int root) {

@@ -46,7 +46,7 @@ int bind_usr(const PlanView& plan, int root);
 int make_devices(const PlanView& plan, int root);
 /// /tmp and /dev/shm: sized, counted as memory (V11).
 int mount_temporary(const PlanView& plan, int root);
-/// /work and /home/sandbox from the disk, or from a sized tmpfs.
+/// /workspace and /home/sandbox from the disk, or from a sized tmpfs.
 int mount_work(const PlanView& plan, int root, int disk);
 /// Seals the root read-only, makes it this process's root and lets go of the host's.
 int leave_host_root(int root);

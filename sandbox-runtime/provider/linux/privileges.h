@@ -13,8 +13,8 @@ int set_rlimits(const PlanView& plan);
 int drop_capabilities(const PlanView& plan);
 /// SIGKILL when the keeper ends; EOWNERDEAD if it has ended already. After the last change of identity (V1).
 int die_with_keeper(int keeper_pidfd);
-/// Write access below /work, /home/sandbox, /tmp, /dev and /proc alone; no signals or abstract sockets out of
-/// the jail. 0 also where the kernel has no Landlock: `doctor` shows it.
+/// Write access below /workspace, /home/sandbox, /tmp, /dev and /proc alone; no signals or abstract sockets
+/// out of the jail. 0 also where the kernel has no Landlock: `doctor` shows it.
 int restrict_by_landlock();
 /// 0: the kernel has none.
 int landlock_version();

@@ -29,7 +29,7 @@ std::string_view describe(Stage stage) {
     case Stage::tmp:
       return "mounting /tmp and /dev/shm";
     case Stage::work:
-      return "mounting /work";
+      return "mounting /workspace";
     case Stage::pivot:
       return "leaving the host's root (pivot_root)";
     case Stage::network:

@@ -146,7 +146,7 @@ TEST(TaskFile, AValueIsNeverSplicedIntoAProgramText) {
 TEST(TaskFile, AnInputStaysBelowWork) {
   for (const char* to : {"/etc", "../x", "a/../../x", "a//b", "."}) {
     EXPECT_THAT(fault_of(with("inputs: [{path: p, to: \"" + std::string(to) + "\"}]")),
-                HasSubstr("below /work"))
+                HasSubstr("below /workspace"))
         << to;
   }
   EXPECT_THAT(fault_of(with("inputs: [{path: a/p}, {path: b/p}]")), HasSubstr("another input goes to \"p\""));

@@ -45,7 +45,7 @@ TEST(Host, ACommandRunsInASandboxAndTheSandboxEnds) {
   const auto result = rig.exec(sandbox, request);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->exit_code, 7) << describe(*result);
-  EXPECT_EQ(result->out, "hello from 1000 in /work\n");
+  EXPECT_EQ(result->out, "hello from 1000 in /workspace\n");
   EXPECT_EQ(result->err, "oops\n");
   EXPECT_TRUE(result->limits_hit.empty()) << describe(*result);
   ASSERT_TRUE(rig.destroy(sandbox).has_value());
@@ -58,7 +58,7 @@ TEST(Host, AVariableThatTheTemplateDoesNotAllowIsRefused) {
   HostRig rig;
   const auto sandbox = rig.make();
   auto request = rig.shell("true");
-  request.env["LD_PRELOAD"] = "/work/evil.so";
+  request.env["LD_PRELOAD"] = "/workspace/evil.so";
   EXPECT_EQ(rig.exec(sandbox, request).error().code, Code::invalid_argument);
 }
 
@@ -115,7 +115,7 @@ TEST(Host, LimitsAreNamedFromTheKernelsCounters) {
   EXPECT_EQ(result->out, "after\n") << describe(*result);
   result = rig.exec(sandbox, rig.shell("dd if=/dev/zero of=full bs=1M"));
   EXPECT_TRUE(hit(*result, LimitKind::disk))
-      << describe(*result) << rig.exec(sandbox, rig.shell("stat -f /work; ls -la"))->out;
+      << describe(*result) << rig.exec(sandbox, rig.shell("stat -f /workspace; ls -la"))->out;
 }
 
 std::size_t resident_kib(pid_t pid) {

@@ -42,7 +42,7 @@ class InitHarness {
   InitHarness() {
     char name[] = "/tmp/sandglass-init-test-XXXXXX";
     folder_ = mkdtemp(name);
-    workspace_ = folder_ + "/work";
+    workspace_ = folder_ + "/workspace";
     std::filesystem::create_directory(workspace_);
     if (geteuid() == 0) {
       EXPECT_EQ(chmod(folder_.c_str(), 0755), 0);

@@ -56,7 +56,7 @@ TEST(RootlessTest, CommandsRunAsUid1000WithoutPrivilegeAndDestroyLeavesNothing) 
   Sandbox box = rig.make();
   EXPECT_EQ(box.run("id -u; grep CapEff /proc/self/status; grep -c . /proc/self/uid_map").output,
             "1000\nCapEff:\t0000000000000000\n1\n");
-  EXPECT_TRUE(box.run("echo x > /work/x; sleep 1000 >/dev/null 2>&1 &").ok());
+  EXPECT_TRUE(box.run("echo x > /workspace/x; sleep 1000 >/dev/null 2>&1 &").ok());
   ASSERT_TRUE(rig.launcher().destroy(box.id()));
   EXPECT_EQ(rig.machine_state(), before) << describe(rig.machine_state());
 }
@@ -94,16 +94,17 @@ TEST(RootlessTest, AForkBombMeetsEagain) {  // ADV-B1
 TEST(RootlessTest, TheWorkspaceIsBoundedInBytesAndFiles) {  // ADV-A11
   JailRig rig;
   Sandbox box = rig.make();
-  box.begin("dd if=/dev/zero of=/work/fill bs=64k 2>&1 | grep -c 'No space left'");
+  box.begin("dd if=/dev/zero of=/workspace/fill bs=64k 2>&1 | grep -c 'No space left'");
   EXPECT_EQ(box.finish().output, "1\n");
   const auto full = rig.launcher().exec_usage(box.id(), box.last_exec()).value();
   EXPECT_TRUE(
       std::ranges::any_of(full.limits_hit, [](const auto& hit) { return hit.kind == LimitKind::disk; }));
   Sandbox many = rig.make();
-  EXPECT_EQ(many.run("for i in $(seq 3000); do : > /work/$i || break; done 2>&1 | grep -c 'No space left'; "
-                     "test $(ls /work | wc -l) -le 2000 && echo bounded")
-                .output,
-            "1\nbounded\n");
+  EXPECT_EQ(
+      many.run("for i in $(seq 3000); do : > /workspace/$i || break; done 2>&1 | grep -c 'No space left'; "
+               "test $(ls /workspace | wc -l) -le 2000 && echo bounded")
+          .output,
+      "1\nbounded\n");
 }
 
 TEST(RootlessTest, InitCannotBeReadThoughItSharesTheUid) {  // V3, ADV-B9

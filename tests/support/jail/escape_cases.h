@@ -149,13 +149,14 @@ TEST_F(EscapeTest, TheBaseCannotBeWritten) {  // ADV-A6, ADV-A23
        {"/x", "/usr/x", "/etc/x", "/etc/passwd", "/dev/x", "/var/x", "/run/x", "/bin/x", "/sys/x"}) {
     EXPECT_FALSE(box_.run(std::string("echo x > ") + path).ok()) << path;
   }
-  EXPECT_FALSE(box_.run("ln /usr/bin/env /work/env").ok());
-  EXPECT_FALSE(box_.run("mknod /work/disk b 254 0").ok());
-  EXPECT_FALSE(box_.run("mknod /work/null c 1 3").ok());
-  EXPECT_EQ(shell("cp /usr/bin/id /work/id; chmod 4755 /work/id; /work/id -u"), "1000\n");
-  EXPECT_TRUE(box_.run("echo x > /work/x && echo x > /tmp/x && echo x > /dev/shm/x && echo x > ~/x && echo x "
-                       "> /dev/null")
-                  .ok());
+  EXPECT_FALSE(box_.run("ln /usr/bin/env /workspace/env").ok());
+  EXPECT_FALSE(box_.run("mknod /workspace/disk b 254 0").ok());
+  EXPECT_FALSE(box_.run("mknod /workspace/null c 1 3").ok());
+  EXPECT_EQ(shell("cp /usr/bin/id /workspace/id; chmod 4755 /workspace/id; /workspace/id -u"), "1000\n");
+  EXPECT_TRUE(
+      box_.run("echo x > /workspace/x && echo x > /tmp/x && echo x > /dev/shm/x && echo x > ~/x && echo x "
+               "> /dev/null")
+          .ok());
 }
 
 TEST_F(EscapeTest, SetuidProgramsGiveNothing) {  // ADV-A23

@@ -50,7 +50,7 @@ TEST_F(EscapeTest, TwoSandboxesHaveUidsAndIpcOfTheirOwn) {  // ADV-B18
   struct stat mine{};
   struct stat theirs{};
   const auto work = [](Sandbox& box) {
-    return "/proc/" + std::to_string(process_of(box.launched().pidfd)) + "/root/work";
+    return "/proc/" + std::to_string(process_of(box.launched().pidfd)) + "/root/workspace";
   };
   ASSERT_EQ(::stat(work(box_).c_str(), &mine), 0);
   ASSERT_EQ(::stat(work(other).c_str(), &theirs), 0);

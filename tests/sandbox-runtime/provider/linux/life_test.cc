@@ -15,7 +15,7 @@ TEST(SandboxLifeTest, ACommandRunsInsideAsUid1000WithoutAnyPrivilege) {
       box.run("id -u; id -g; pwd; grep -E 'Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status");
   EXPECT_TRUE(result.ok());
   EXPECT_EQ(result.output,
-            "1000\n1000\n/work\n"
+            "1000\n1000\n/workspace\n"
             "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n"
             "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
 }

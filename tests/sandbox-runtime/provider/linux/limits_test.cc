@@ -67,7 +67,7 @@ TEST_F(LimitsTest, ADiskFillerMeetsEnospcAndTheHostGetsTheSpaceBack) {  // ADV-A
     ::statvfs(rig_.folder().c_str(), &about);
     return static_cast<std::int64_t>(about.f_bavail * about.f_frsize);
   };
-  box_.begin("dd if=/dev/urandom of=/work/fill bs=1M 2>&1 | grep -c 'No space left'; sync; true");
+  box_.begin("dd if=/dev/urandom of=/workspace/fill bs=1M 2>&1 | grep -c 'No space left'; sync; true");
   EXPECT_EQ(box_.finish().output, "1\n");
   const Usage usage = usage_of_last();
   EXPECT_TRUE(hit(usage, LimitKind::disk)) << usage.disk_bytes;
@@ -81,7 +81,7 @@ TEST_F(LimitsTest, ADiskFillerMeetsEnospcAndTheHostGetsTheSpaceBack) {  // ADV-A
 
 TEST_F(LimitsTest, AnInodeBombMeetsEnospc) {
   box_.begin(
-      "python3 -c '\nimport errno\ntry:\n  for i in range(10**6): open(f\"/work/{i}\",\"w\").close()\n"
+      "python3 -c '\nimport errno\ntry:\n  for i in range(10**6): open(f\"/workspace/{i}\",\"w\").close()\n"
       "except OSError as e: print(errno.errorcode[e.errno],i<4000)'");
   EXPECT_EQ(box_.finish().output, "ENOSPC True\n");
   EXPECT_TRUE(hit(usage_of_last(), LimitKind::inodes));
