@@ -44,6 +44,15 @@ base::Status decide_revoke(const State& state, const RevokeToken& command, core:
   if (found->second.revoked_ms != 0) {
     return base::fail(Code::already_exists, "the token " + command.name + " is revoked already");
   }
+  const auto is_other_admin = [&](const auto& entry) {
+    return entry.first != command.name && entry.second.revoked_ms == 0 &&
+           has(entry.second.roles, Role::admin);
+  };
+  if (has(found->second.roles, Role::admin) && std::ranges::none_of(state.tokens, is_other_admin)) {
+    return base::fail(Code::invalid_argument, "the token " + command.name +
+                                                  " is the last one with the role admin: nobody could make "
+                                                  "tokens any more; create another admin first");
+  }
   turn.emit(TokenRevoked{command.name, command.by});
   return {};
 }

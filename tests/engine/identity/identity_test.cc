@@ -60,6 +60,17 @@ TEST(Identity, ANameOrAHashIsNeverUsedTwiceAlsoAfterRevocation) {
   EXPECT_EQ(apply(state, RevokeToken{"nobody", ""}).error().code, base::Code::not_found);
 }
 
+TEST(Identity, TheLastAdminIsNotRevoked) {
+  State state;
+  ASSERT_TRUE(apply(state, CreateToken{token_named("first", Role::admin | Role::operator_, 'a'), ""}));
+  ASSERT_TRUE(apply(state, CreateToken{token_named("plain", Role::operator_ | Role::user, 'b'), ""}));
+  EXPECT_EQ(apply(state, RevokeToken{"first", ""}).error().code, base::Code::invalid_argument);
+  ASSERT_TRUE(apply(state, CreateToken{token_named("second", Role::admin | Role::user, 'c'), ""}));
+  ASSERT_TRUE(apply(state, RevokeToken{"first", ""}));
+  EXPECT_EQ(apply(state, RevokeToken{"second", ""}).error().code, base::Code::invalid_argument);
+  EXPECT_TRUE(apply(state, RevokeToken{"plain", ""}));
+}
+
 TEST(Identity, NamesThatCouldLeaveTheTokenFolderAreRefused) {
   State state;
   for (const char* name : {"", ".", "..", "../x", "a/b", "-x", "a b", "a\n", "ü"}) {
