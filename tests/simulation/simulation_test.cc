@@ -79,8 +79,8 @@ TEST(Streams, OneSeed) {
   const SimResult result = simulate_streams(options);
   EXPECT_TRUE(result.violations.empty()) << text_of(result.violations) << "\n" << result.dump;
 }
-TEST(Streams, TwoHundredSeedsWithCrashesKeepEveryRule) {
-  many_seeds("Streams", simulate_streams, 200);
+TEST(Streams, AThousandSeedsWithCrashesKeepEveryRule) {
+  many_seeds("Streams", simulate_streams, 1000);
 }
 TEST(Streams, EvictingEveryCoroutineGivesIdenticalRecords) {
   same_records_without_cache(simulate_streams, 50);
@@ -91,8 +91,8 @@ TEST(Runs, OneSeed) {
   const SimResult result = simulate_runs(options);
   EXPECT_TRUE(result.violations.empty()) << text_of(result.violations) << "\n" << result.dump;
 }
-TEST(Runs, FiveHundredSeedsOfRandomWorkflowsEndAsTheirModelSays) {
-  many_seeds("Runs", simulate_runs, 500);
+TEST(Runs, AThousandSeedsOfRandomWorkflowsEndAsTheirModelSays) {
+  many_seeds("Runs", simulate_runs, 1000);
 }
 TEST(Runs, EvictingEveryCoroutineGivesIdenticalRecords) {
   same_records_without_cache(simulate_runs, 100);
@@ -103,11 +103,11 @@ TEST(MainJob, OneSeed) {
   const SimResult result = simulate_main_job(options);
   EXPECT_TRUE(result.violations.empty()) << text_of(result.violations) << "\n" << result.dump;
 }
-TEST(MainJob, FiveHundredSeedsOpenEachPullRequestOnce) {
-  many_seeds("MainJob", simulate_main_job, 500);
+TEST(MainJob, AThousandSeedsOpenEachPullRequestOnce) {
+  many_seeds("MainJob", simulate_main_job, 1000);
 }
 TEST(MainJob, EvictingEveryCoroutineGivesIdenticalRecords) {
-  same_records_without_cache(simulate_main_job, 20);
+  same_records_without_cache(simulate_main_job, 50);
 }
 
 // Seeds that once failed, and what they found.
