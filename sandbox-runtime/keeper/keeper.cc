@@ -141,6 +141,7 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   const UniqueFd leaf = take(request, fds, FdRole::leaf);
   jail.control = take(request, fds, FdRole::control_host);
   jail.barrier = take(request, fds, FdRole::barrier_host);
+  jail.image = take(request, fds, FdRole::image);
   reply.stage = Stage::plan;
   reply.error = EINVAL;
   if (!plan || !init || !control || !barrier || !jail.control || !jail.barrier) return reply;
@@ -216,6 +217,7 @@ void Keeper::send(KeeperReply& reply, const Jail* jail, bool with_host_ends) {
     if (with_host_ends) {
       add(FdRole::control_host, jail->control);
       add(FdRole::barrier_host, jail->barrier);
+      add(FdRole::image, jail->image);
     }
   }
   reply.fd_count = static_cast<std::uint32_t>(fds.size());

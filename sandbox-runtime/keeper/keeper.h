@@ -30,6 +30,7 @@ class Keeper {
     engine::base::UniqueFd listener;
     engine::base::UniqueFd control;
     engine::base::UniqueFd barrier;
+    engine::base::UniqueFd image;
   };
 
   bool prepare();

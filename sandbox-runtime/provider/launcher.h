@@ -101,6 +101,10 @@ class Launcher {
   /// Ends every process of the exec with SIGKILL and waits until the group is empty (≤ 2 s).
   virtual engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) = 0;
   virtual engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) = 0;
+  /// The limits that can be hit without an end to the exec: pids, disk, inodes. Cheap, for looking while it
+  /// runs: the kernel counts refused forks, but of a full disk it only knows that it is full now.
+  virtual engine::base::Result<std::vector<LimitHit>> exec_hits(const std::string& id,
+                                                                std::uint64_t exec) = 0;
   /// Removes the empty exec group; kills what is still in it.
   virtual engine::base::Status remove_exec(const std::string& id, std::uint64_t exec) = 0;
 

@@ -212,6 +212,9 @@ Status Cgroups::make(const std::string& name, const Limits& limits) const {
     const std::string value =
         std::to_string(quota) + (cpu != nullptr && cpu->unified ? " " + std::to_string(kPeriodUs) : "");
     if (Status done = set(Controller::cpu, name, "cpu.cfs_quota_us", "cpu.max", value); !done) return done;
+    // An eighth of what one process outside has by default: engine, keeper and proxy come first (V2).
+    const char* share = cpu != nullptr && cpu->unified ? "12" : "128";
+    if (Status done = set(Controller::cpu, name, "cpu.shares", "cpu.weight", share); !done) return done;
     return make_folders(name + "/init", false);
   };
   Status done = build();

@@ -45,6 +45,7 @@ class Cgroups {
 
   Usage usage(const std::string& name) const;
   Usage exec_usage(const std::string& name, std::uint64_t exec) const;
+  std::vector<LimitHit> pids_hits(const std::string& name, std::uint64_t exec) const;
 
   /// Lifts the quota, thaws, and kills everything in the sandbox; waits until it is empty (V12).
   engine::base::Status end(const std::string& name) const;
@@ -81,6 +82,7 @@ class Cgroups {
   bool is_empty(const std::string& group) const;
   std::vector<std::string> subgroups(const Root& root, const std::string& group) const;
   Usage usage_of(const std::string& group) const;
+  std::vector<LimitHit> pids_hits_of(const std::string& group) const;
 
   std::vector<Root> roots_;
 };

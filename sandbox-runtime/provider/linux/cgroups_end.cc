@@ -131,6 +131,8 @@ Status Cgroups::end(const std::string& name) const {
   // A throttled or frozen process dies late (V12).
   set(Controller::cpu, name, "cpu.cfs_quota_us", "cpu.max",
       unified() == root_of(Controller::cpu) ? "max" : "-1");
+  set(Controller::cpu, name, "cpu.shares", "cpu.weight",
+      unified() == root_of(Controller::cpu) ? "100" : "1024");
   if (unified() != nullptr) write_file(unified()->path + "/" + name + "/cgroup.freeze", "0");
   if (unified() != nullptr && write_file(unified()->path + "/" + name + "/cgroup.kill", "1") == 0) {
     if (wait_for([&] { return is_empty(name); })) return {};
@@ -179,11 +181,19 @@ Usage Cgroups::usage_of(const std::string& group) const {
   if (const auto count = counter_in(memory, "oom_kill"); count && *count > 0) {
     usage.limits_hit.push_back({LimitKind::memory, *count, "oom_kill"});
   }
-  const std::string pids = read(Controller::pids, group, "pids.events", "pids.events");
-  if (const auto count = counter_in(pids, "max"); count && *count > 0) {
-    usage.limits_hit.push_back({LimitKind::pids, *count, "pids.events max"});
-  }
+  for (LimitHit& hit : pids_hits_of(group)) usage.limits_hit.push_back(std::move(hit));
   return usage;
+}
+
+std::vector<LimitHit> Cgroups::pids_hits_of(const std::string& group) const {
+  const std::string pids = read(Controller::pids, group, "pids.events", "pids.events");
+  const auto count = counter_in(pids, "max");
+  if (!count || *count == 0) return {};
+  return {{LimitKind::pids, *count, "pids.events max"}};
+}
+
+std::vector<LimitHit> Cgroups::pids_hits(const std::string& name, std::uint64_t exec) const {
+  return pids_hits_of(name + "/e" + std::to_string(exec));
 }
 
 Usage Cgroups::exec_usage(const std::string& name, std::uint64_t exec) const {

@@ -160,6 +160,9 @@ Result<KeptJail> KeeperLink::receive(bool& more) {
       case FdRole::barrier_host:
         jail.barrier = std::move(fds[i]);
         break;
+      case FdRole::image:
+        jail.image = std::move(fds[i]);
+        break;
       default:
         return fail(Code::provider_failed, "sandglass-keeper sent a descriptor of an unknown role");
     }

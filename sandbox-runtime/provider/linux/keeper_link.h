@@ -35,6 +35,7 @@ struct KeptJail {
   engine::base::UniqueFd listener;
   engine::base::UniqueFd control;  // of list() only
   engine::base::UniqueFd barrier;  // of list() only
+  engine::base::UniqueFd image;    // of list() only; invalid without a disk
 };
 
 class KeeperLink {

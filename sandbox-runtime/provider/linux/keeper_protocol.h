@@ -36,7 +36,8 @@ enum class FdRole : std::uint8_t {
   group = 9,  // cgroup.procs of a v1 group; may occur several times
   pidfd = 10,
   listener = 11,
-  etc = 12,  // the shared /etc, a detached mount
+  etc = 12,    // the shared /etc, a detached mount
+  image = 13,  // the disk's unlinked file, for the host that erases it
 };
 
 struct KeeperRequest {

@@ -247,6 +247,7 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
                              {FdRole::control_host, launched.control.get()},
                              {FdRole::barrier_host, launched.barrier.get()}};
   if (making.disk.mount) fds.push_back({FdRole::disk, making.disk.mount.get()});
+  if (making.disk.image) fds.push_back({FdRole::image, making.disk.image.get()});
   const UniqueFd etc = shared_etc_ ? clone_detached(shared_etc_.get()) : UniqueFd();
   if (shared_etc_ && !etc)
     return fail(Code::provider_failed, "cloning the shared /etc: " + error_text(errno));

@@ -34,6 +34,7 @@ class LinuxLauncher final : public Launcher {
   engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) override;
   engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) override;
   engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) override;
+  engine::base::Result<std::vector<LimitHit>> exec_hits(const std::string& id, std::uint64_t exec) override;
   engine::base::Status remove_exec(const std::string& id, std::uint64_t exec) override;
   engine::base::Result<Usage> usage(const std::string& id) override;
   engine::base::Status destroy(const std::string& id) override;
@@ -48,6 +49,7 @@ class LinuxLauncher final : public Launcher {
     engine::base::UniqueFd pidfd;
     engine::base::UniqueFd image;
     engine::base::UniqueFd barrier;
+    engine::base::UniqueFd work;  // O_PATH of /workspace, once it was looked at; keeps the disk in use
   };
   /// What a create has taken so far; undone unless it succeeds.
   struct Making;
@@ -62,7 +64,7 @@ class LinuxLauncher final : public Launcher {
   engine::base::Status build(const SandboxSpec& spec, Making& making, Launched& launched);
   engine::base::Result<engine::base::UniqueFd> plan_for(const SandboxSpec& spec, const Making& making);
   void undo(const std::string& id, Making& making);
-  void add_disk_usage(const Held& held, Usage& usage) const;
+  static void add_disk_usage(Held& held, Usage& usage);
   engine::base::Status wait_for_end(const std::string& id, const Held& held) const;
 
   const LauncherOptions options_;

@@ -91,16 +91,28 @@ Result<Usage> LinuxLauncher::usage(const std::string& id) {
   return usage;
 }
 
-void LinuxLauncher::add_disk_usage(const Held& held, Usage& usage) const {
-  const std::string path = "/proc/" + std::to_string(held.pid) + "/root";
-  const UniqueFd root(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root || has_ended(held.pidfd.get())) return;  // checked after: the number was still the sandbox's
-  open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
-  const UniqueFd work(static_cast<int>(::syscall(__NR_openat2, root.get(), "workspace", &how, sizeof how)));
+Result<std::vector<LimitHit>> LinuxLauncher::exec_hits(const std::string& id, std::uint64_t exec) {
+  const auto held = find(id);
+  if (!held) return std::unexpected(held.error());
+  Usage usage;
+  usage.limits_hit = groups_.pids_hits(group_of(id), exec);
+  add_disk_usage(**held, usage);
+  return usage.limits_hit;
+}
+
+/// From the sandbox's own file system: nobody else writes to it.
+void LinuxLauncher::add_disk_usage(Held& held, Usage& usage) {
+  if (!held.work) {
+    const std::string path = "/proc/" + std::to_string(held.pid) + "/root";
+    const UniqueFd root(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root || has_ended(held.pidfd.get())) return;  // checked after: the number was still the sandbox's
+    open_how how{};
+    how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+    held.work.reset(static_cast<int>(::syscall(__NR_openat2, root.get(), "workspace", &how, sizeof how)));
+  }
   struct statfs about{};
-  if (!work || ::fstatfs(work.get(), &about) != 0) return;
+  if (!held.work || ::fstatfs(held.work.get(), &about) != 0) return;
   usage.disk_bytes = (about.f_blocks - about.f_bfree) * static_cast<std::uint64_t>(about.f_bsize);
   usage.inodes = about.f_files - about.f_ffree;
   // The kernel counts no refused writes, and refuses a large one while a few blocks are left.
@@ -131,6 +143,7 @@ Result<std::vector<Launched>> LinuxLauncher::adopt() {
     held->pid = jail.pid;
     held->pidfd.reset(::fcntl(jail.pidfd.get(), F_DUPFD_CLOEXEC, 3));
     held->barrier.reset(::fcntl(jail.barrier.get(), F_DUPFD_CLOEXEC, 3));
+    held->image = std::move(jail.image);
     if (record->uid_base != 0) uids_.mark(record->uid_base);
     {
       const std::lock_guard lock(mutex_);
@@ -177,12 +190,17 @@ Status LinuxLauncher::destroy(const std::string& id) {
   }
   const std::string group = group_of(id);
   if (Status ended = groups_.end(group); !ended) return ended;
+  held->work.reset();
   SG_CRASH_POINT("launcher.killed");
   if (held->pidfd) ::syscall(__NR_pidfd_send_signal, held->pidfd.get(), SIGKILL, nullptr, 0);
   if (!held->pidfd) {
     if (Status gone = keeper_->forget(id); !gone) return gone;
   }
   if (Status ended = wait_for_end(id, *held); !ended) return ended;
+  if (held->image) {
+    if (Status erased = DiskImages::erase(held->image.get()); !erased) return erased;
+    held->image.reset();
+  }
   if (Status removed = groups_.remove(group); !removed) return removed;
   SG_CRASH_POINT("launcher.removed");
   if (const auto left = groups_.remains(group); !left.empty()) {

@@ -1,6 +1,9 @@
 #include "sandbox-runtime/provider/linux/loop_disk.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -8,9 +11,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/crash_point.h"
 #include "sandbox-runtime/provider/linux/files.h"
@@ -71,7 +76,86 @@ std::optional<int> configure_loop(int image, UniqueFd& device) {
   return std::nullopt;
 }
 
+struct Extent {
+  std::uint64_t offset;
+  std::uint64_t size;
+  bool on_disk;
+};
+
+/// What the file holds, and where: still in memory alone, or on the disk. False: the file system does not
+/// tell.
+bool find_extents(int file, std::vector<Extent>& found) {
+  constexpr std::uint32_t kBatch = 128;
+  std::vector<std::uint64_t> space((sizeof(fiemap) + kBatch * sizeof(fiemap_extent)) / sizeof(std::uint64_t));
+  auto* map = reinterpret_cast<fiemap*>(space.data());
+  for (std::uint64_t from = 0;;) {
+    std::ranges::fill(space, 0);
+    map->fm_start = from;
+    map->fm_length = ~std::uint64_t{0} - from;
+    map->fm_extent_count = kBatch;
+    if (::ioctl(file, FS_IOC_FIEMAP, map) != 0) return false;
+    for (std::uint32_t i = 0; i < map->fm_mapped_extents; ++i) {
+      const fiemap_extent& extent = map->fm_extents[i];
+      found.push_back({extent.fe_logical, extent.fe_length, (extent.fe_flags & FIEMAP_EXTENT_DELALLOC) == 0});
+      from = extent.fe_logical + extent.fe_length;
+      if ((extent.fe_flags & FIEMAP_EXTENT_LAST) != 0) return true;
+    }
+    if (map->fm_mapped_extents == 0) return true;
+  }
+}
+
+/// Where the file system tells no more than that something is there.
+std::vector<Extent> data_of(int file) {
+  std::vector<Extent> found;
+  off_t start = 0;
+  for (off_t end = 0; (start = ::lseek(file, end, SEEK_DATA)) >= 0;) {
+    end = ::lseek(file, start, SEEK_HOLE);
+    if (end < 0) break;
+    found.push_back({static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(end - start), true});
+  }
+  return found;
+}
+
+bool write_zeros(int file, std::uint64_t from, std::uint64_t to) {
+  static const std::vector<char> zeros(std::size_t{1} << 20);
+  while (from < to) {
+    const std::size_t size = static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), to - from));
+    const ssize_t written = ::pwrite(file, zeros.data(), size, static_cast<off_t>(from));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    from += static_cast<std::uint64_t>(written);
+  }
+  return true;
+}
+
 }  // namespace
+
+Status DiskImages::erase(int image) {
+  struct stat about{};
+  if (::fstat(image, &about) != 0) return disk_failed("erasing", errno);
+  const auto size = static_cast<std::uint64_t>(about.st_size);
+  std::vector<Extent> extents;
+  if (!find_extents(image, extents)) extents = data_of(image);
+  bool any = false;
+  for (const Extent& extent : extents) {
+    if (extent.on_disk) {
+      any = true;
+      continue;
+    }
+    // Otherwise the sync below would carry it to the disk first.
+    if (::fallocate(image, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(extent.offset),
+                    static_cast<off_t>(extent.size)) != 0) {
+      return disk_failed("letting go of what was not written", errno);
+    }
+  }
+  if (!any) return {};
+  for (const Extent& extent : extents) {
+    if (extent.on_disk && !write_zeros(image, extent.offset, std::min(size, extent.offset + extent.size))) {
+      return disk_failed("overwriting", errno);
+    }
+  }
+  return ::fdatasync(image) == 0 ? Status{} : disk_failed("overwriting", errno);
+}
 
 Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_t inodes) {
   const std::lock_guard lock(mutex_);
@@ -119,9 +203,9 @@ Result<LoopDisk> DiskImages::make(const std::string& name, std::uint64_t bytes, 
   ::fstat(disk.image.get(), &about);
   disk.loop = *number;
   disk.image_inode = about.st_ino;
-  disk.mount =
-      new_file_system("ext4", {{"source", "/dev/loop" + std::to_string(*number)}, {"noinit_itable", ""}},
-                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  disk.mount = new_file_system(
+      "ext4", {{"source", "/dev/loop" + std::to_string(*number)}, {"noinit_itable", ""}, {"nobarrier", ""}},
+      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
   if (!disk.mount)
     return std::unexpected(disk_failed("mounting /dev/loop" + std::to_string(*number), errno).error());
   return disk;

@@ -1,12 +1,14 @@
 #include "sandbox-runtime/provider/linux/machine_base.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 
@@ -145,6 +147,18 @@ std::string processor_info(const Template& tmpl) {
   return all.substr(0, end);
 }
 
+/// A hidden name, or what it links to: a mount cannot cover a link, and a link elsewhere is dangling inside
+/// (FR-153).
+void hide(const std::string& path, std::vector<BaseEntry>& found) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(("/" + path).c_str(), nullptr), ::free);
+  if (real == nullptr) return;
+  const std::string target = real.get();
+  struct stat about{};
+  if (!target.starts_with("/usr/") || ::lstat(target.c_str(), &about) != 0) return;
+  const EntryKind kind = S_ISDIR(about.st_mode) ? EntryKind::hide_folder : EntryKind::hide_file;
+  found.push_back({kind, 0, target.substr(1), ""});
+}
+
 void look_for_hidden(const std::string& path, int depth, std::vector<BaseEntry>& found) {
   constexpr int kMaxDepth = 24;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(("/" + path).c_str()), &::closedir);
@@ -152,10 +166,15 @@ void look_for_hidden(const std::string& path, int depth, std::vector<BaseEntry>&
   while (const dirent* entry = ::readdir(folder.get())) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
-    if (entry->d_type == DT_DIR) look_for_hidden(path + "/" + entry->d_name, depth + 1, found);
-    if (entry->d_type != DT_REG) continue;
+    unsigned type = entry->d_type;
+    struct stat about{};
+    if (type == DT_UNKNOWN &&
+        ::fstatat(::dirfd(folder.get()), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0)
+      type = IFTODT(about.st_mode);
+    if (type == DT_DIR) look_for_hidden(path + "/" + entry->d_name, depth + 1, found);
+    if (type != DT_REG && type != DT_LNK) continue;
     if (std::ranges::find(kHiddenNames, name) == std::end(kHiddenNames)) continue;
-    found.push_back({EntryKind::hide_file, 0, path + "/" + entry->d_name, ""});
+    hide(path + "/" + entry->d_name, found);
   }
 }
 
@@ -163,17 +182,17 @@ void look_for_hidden(const std::string& path, int depth, std::vector<BaseEntry>&
 
 std::vector<BaseEntry> hidden_in_usr() {
   std::vector<BaseEntry> hidden;
-  look_for_hidden("usr", 0, hidden);
-  std::erase_if(hidden, [](const BaseEntry& entry) {
-    return std::ranges::any_of(kHiddenFolders, [&](const char* folder) {
-      return entry.path.starts_with(std::string(folder) + "/");
-    });
+  for (const char* folder : kHiddenFolders) hide(folder, hidden);
+  std::vector<BaseEntry> files;
+  look_for_hidden("usr", 0, files);
+  std::erase_if(files, [&](const BaseEntry& entry) {
+    return std::ranges::any_of(
+        hidden, [&](const BaseEntry& folder) { return entry.path.starts_with(folder.path + "/"); });
   });
-  for (const char* folder : kHiddenFolders) {
-    struct stat about{};
-    if (::lstat((std::string("/") + folder).c_str(), &about) != 0 || !S_ISDIR(about.st_mode)) continue;
-    hidden.push_back({EntryKind::hide_folder, 0, folder, ""});
-  }
+  hidden.insert(hidden.end(), files.begin(), files.end());
+  std::ranges::sort(hidden, {}, &BaseEntry::path);
+  const auto doubled = std::ranges::unique(hidden, {}, &BaseEntry::path);
+  hidden.erase(doubled.begin(), doubled.end());
   return hidden;
 }
 

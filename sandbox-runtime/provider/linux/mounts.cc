@@ -71,6 +71,14 @@ int writable_tmpfs(const PlanView& plan, int root, const char* path, std::uint64
   return attach(mount.get(), root, path);
 }
 
+/// Puts an empty, read-only thing over `path`.
+int cover(int root, const char* source, const char* path) {
+  const UniqueFd hidden = clone_mount(root, source, false);
+  if (!hidden) return errno;
+  if (const int error = set_attributes(hidden.get(), kQuiet | MOUNT_ATTR_RDONLY, false)) return error;
+  return attach(hidden.get(), root, path);
+}
+
 }  // namespace
 
 int write_entry(EntryKind kind, std::uint32_t mode, const char* path, std::string_view content, int root) {
@@ -161,12 +169,11 @@ int bind_usr(const PlanView& plan, int root) {
   if (const int error = attach(usr.get(), root, "usr")) return error;
   for (const PlanEntry& entry : plan.entries()) {
     if (entry.kind != EntryKind::hide_folder && entry.kind != EntryKind::hide_file) continue;
-    const char* source = entry.kind == EntryKind::hide_folder ? kEmptyFolder : kEmptyFile;
-    const UniqueFd hidden = clone_mount(root, source, false);
-    if (!hidden) return errno;
-    if (const int error = set_attributes(hidden.get(), kQuiet | MOUNT_ATTR_RDONLY, false)) return error;
-    const int error = attach(hidden.get(), root, plan.path(entry));
-    if (error != 0 && error != ENOENT) return error;  // gone since the list was made: nothing to hide
+    const bool folder = entry.kind == EntryKind::hide_folder;
+    int error = cover(root, folder ? kEmptyFolder : kEmptyFile, plan.path(entry));
+    // since the list was made it has become the other kind, or has gone: then there is nothing to hide
+    if (error == ENOTDIR) error = cover(root, folder ? kEmptyFile : kEmptyFolder, plan.path(entry));
+    if (error != 0 && error != ENOENT) return error;
   }
   return 0;
 }

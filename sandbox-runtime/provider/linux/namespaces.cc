@@ -57,6 +57,9 @@ int leave_host_names(bool rootless) {
   if (::unshare(CLONE_NEWCGROUP) != 0) return errno;
   ::syscall(__NR_keyctl, kJoinSessionKeyring, nullptr);  // a kernel without keyrings has nothing to inherit
   if (::sethostname("sandbox", 7) != 0 || ::setdomainname("", 0) != 0) return errno;
+  // Segments of shared memory end with their last user, so that none outlives its exec (B18). Where /proc/sys
+  // cannot be written they still count for the sandbox and end with it.
+  write_file("/proc/sys/kernel/shm_rmid_forced", "1");
   if (rootless) return 0;
   // Init is not a victim of the out-of-memory killer (V9). Where root lacks CAP_SYS_RESOURCE it stays an
   // ordinary one, smaller than any command; `doctor` says so.

@@ -40,7 +40,8 @@ std::vector<LimitSupport> find_support(bool rootless, const Cgroups& groups, Dis
   };
   if (rootless) {
     support.push_back({LimitKind::pids, Strength::works, "RLIMIT_NPROC in the user namespace", ""});
-    support.push_back({LimitKind::exec_cpu, Strength::weaker, "counted per process (RLIMIT_CPU)", kAsRoot});
+    support.push_back(
+        {LimitKind::exec_cpu, Strength::weaker, "RLIMIT_CPU of each process, in whole seconds", kAsRoot});
     support.push_back(
         {LimitKind::disk, Strength::works, "sized tmpfs, which takes memory of the machine", ""});
     support.push_back({LimitKind::inodes, Strength::works, "sized tmpfs", ""});
