@@ -41,7 +41,7 @@ base::Result<identity::Caller> Gate::identify(std::optional<std::string_view> au
 }
 
 base::Result<Gate::Pass> Gate::admit(std::optional<std::string_view> authorization, identity::Call call,
-                                     bool streams) {
+                                     bool streams, std::optional<identity::Caller>* denied) {
   auto caller = identify(authorization);
   if (!caller) {
     if (caller.error().code == Code::unauthenticated) ++unauthenticated_;
@@ -49,6 +49,7 @@ base::Result<Gate::Pass> Gate::admit(std::optional<std::string_view> authorizati
   }
   if (auto allowed = identity::may_call(*caller, call); !allowed) {
     ++denied_;
+    if (denied != nullptr) *denied = *std::move(caller);
     return std::unexpected(allowed.error());
   }
   auto& places = streams ? streams_ : calls_;

@@ -1,5 +1,6 @@
 // The one gate: who calls, and may they? Every call passes it before any state is touched. What it turns away
-// is counted and nothing else (J20): an unauthenticated caller can neither force a sync nor grow a history.
+// is counted and nothing else (J20): an unauthenticated caller can neither force a sync nor grow a history. A
+// known caller without the role is told to whoever keeps the refusals.
 #pragma once
 
 #include <atomic>
@@ -62,7 +63,9 @@ class Gate {
 
   /// `authorization` is the header as it came ("Bearer sgt_…"). Errors: unauthenticated, permission_denied,
   /// overloaded, unavailable (still opening).
-  base::Result<Pass> admit(std::optional<std::string_view> authorization, identity::Call call, bool streams);
+  /// `denied`, if given, gets the caller whose role does not allow the call.
+  base::Result<Pass> admit(std::optional<std::string_view> authorization, identity::Call call, bool streams,
+                           std::optional<identity::Caller>* denied = nullptr);
 
   GateCounters counters() const;
 

@@ -70,12 +70,30 @@ std::optional<std::string_view> authorization_of(const Context& context) {
   return std::string_view(found->second.data(), found->second.size());
 }
 
+/// What a request is about, by whichever of these fields it has.
+template <class Request>
+RefusedCall refused_call(Call call, const Request& request) {
+  RefusedCall refused{.call = call};
+  if constexpr (requires { request.request_id(); }) refused.request_id = request.request_id();
+  if constexpr (requires { request.approval_id(); }) {
+    refused.target = request.approval_id();
+  } else if constexpr (requires { request.run_id(); }) {
+    refused.target = request.run_id();
+  } else if constexpr (requires { request.stream(); }) {
+    refused.target = request.stream();
+  } else if constexpr (requires { request.token_hash(); }) {
+    refused.target = request.name();
+  }
+  return refused;
+}
+
 /// Pulls a Stream and writes what comes. Deletes itself.
 template <class Message>
 class Puller final : public grpc::ServerWriteReactor<Message> {
  public:
-  Puller(Gate::Pass pass, std::shared_ptr<Stream<Message>> stream)
-      : pass_(std::move(pass)), stream_(std::move(stream)) {
+  using OnError = std::move_only_function<void(const Caller&, const base::Error&)>;
+  Puller(Gate::Pass pass, std::shared_ptr<Stream<Message>> stream, OnError on_error)
+      : pass_(std::move(pass)), stream_(std::move(stream)), on_error_(std::move(on_error)) {
     pull();
   }
   void OnWriteDone(bool ok) override {
@@ -91,7 +109,10 @@ class Puller final : public grpc::ServerWriteReactor<Message> {
  private:
   void pull() {
     stream_->next([this](base::Result<std::optional<Message>> next) {
-      if (!next) return this->Finish(to_status(next.error()));
+      if (!next) {
+        on_error_(pass_.caller, next.error());
+        return this->Finish(to_status(next.error()));
+      }
       if (!*next) return this->Finish(grpc::Status::OK);
       message_ = std::move(**next);
       this->StartWrite(&message_);
@@ -100,6 +121,7 @@ class Puller final : public grpc::ServerWriteReactor<Message> {
 
   Gate::Pass pass_;
   std::shared_ptr<Stream<Message>> stream_;
+  OnError on_error_;
   Message message_;
 };
 
@@ -149,7 +171,8 @@ class Uploader final : public grpc::ServerReadReactor<v1::TreePart> {
 
 class Service final : public v1::Sandglass::CallbackService {
  public:
-  Service(Gate& gate, Methods& methods) : gate_(gate), methods_(methods) {}
+  Service(Gate& gate, Methods& methods, RefusalLog& refusals)
+      : gate_(gate), methods_(methods), refusals_(refusals) {}
 
 #define SG_UNARY(Name, method, Request, Reply)                                                              \
   grpc::ServerUnaryReactor* Name(Context* context, const v1::Request* request, v1::Reply* reply) override { \
@@ -183,7 +206,7 @@ class Service final : public v1::Sandglass::CallbackService {
 #undef SG_STREAM
 
   grpc::ServerReadReactor<v1::TreePart>* UploadTree(Context* context, v1::UploadTreeReply* reply) override {
-    auto pass = gate_.admit(authorization_of(*context), Call::upload_tree, true);
+    auto pass = admit(*context, Call::upload_tree, true);
     if (!pass) return new UploadRefuser(pass.error());
     auto sink = methods_.upload_tree(pass->caller);
     if (!sink) return new UploadRefuser(sink.error());
@@ -191,42 +214,63 @@ class Service final : public v1::Sandglass::CallbackService {
   }
 
  private:
+  base::Result<Gate::Pass> admit(const Context& context, Call call, bool streams) {
+    std::optional<Caller> denied;
+    auto pass = gate_.admit(authorization_of(context), call, streams, &denied);
+    if (!pass && denied) refusals_.refused(*denied, {.call = call}, pass.error());
+    return pass;
+  }
+
   template <class Request, class Reply, class Method>
   grpc::ServerUnaryReactor* unary(Context* context, const Request* request, Reply* reply, Call call,
                                   Method method) {
     auto* reactor = context->DefaultReactor();
-    auto pass = gate_.admit(authorization_of(*context), call, false);
+    auto pass = admit(*context, call, false);
     if (!pass) {
       reactor->Finish(to_status(pass.error()));
       return reactor;
     }
     const Caller caller = pass->caller;
-    (methods_.*method)(caller, *request,
-                       [reactor, reply, held = std::move(*pass)](base::Result<Reply> answer) mutable {
-                         if (answer) *reply = std::move(*answer);
-                         reactor->Finish(answer ? grpc::Status::OK : to_status(answer.error()));
-                       });
+    // The request lives as long as the call does.
+    (methods_.*method)(
+        caller, *request,
+        [this, reactor, reply, call, request, held = std::move(*pass)](base::Result<Reply> answer) mutable {
+          if (answer) {
+            *reply = std::move(*answer);
+          } else {
+            refusals_.refused(held.caller, refused_call(call, *request), answer.error());
+          }
+          reactor->Finish(answer ? grpc::Status::OK : to_status(answer.error()));
+        });
     return reactor;
   }
 
   template <class Request, class Message, class Method>
   grpc::ServerWriteReactor<Message>* stream(Context* context, const Request* request, Call call,
                                             Method method) {
-    auto pass = gate_.admit(authorization_of(*context), call, true);
+    auto pass = admit(*context, call, true);
     if (!pass) return new Refuser<Message>(pass.error());
     auto opened = (methods_.*method)(pass->caller, *request);
-    if (!opened) return new Refuser<Message>(opened.error());
-    return new Puller<Message>(std::move(*pass), std::move(*opened));
+    if (!opened) {
+      refusals_.refused(pass->caller, refused_call(call, *request), opened.error());
+      return new Refuser<Message>(opened.error());
+    }
+    return new Puller<Message>(
+        std::move(*pass), std::move(*opened),
+        [this, what = refused_call(call, *request)](const Caller& caller, const base::Error& error) {
+          refusals_.refused(caller, what, error);
+        });
   }
 
   Gate& gate_;
   Methods& methods_;
+  RefusalLog& refusals_;
 };
 
 }  // namespace
 
 struct RpcServer::Impl {
-  Impl(Gate& gate, Methods& methods) : service(gate, methods) {}
+  Impl(Gate& gate, Methods& methods, RefusalLog& refusals) : service(gate, methods, refusals) {}
 
   base::UniqueFd socket_folder;
   Service service;
@@ -239,8 +283,8 @@ RpcServer::~RpcServer() {
 }
 
 base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& options, Gate& gate,
-                                                          Methods& methods) {
-  auto impl = std::make_unique<Impl>(gate, methods);
+                                                          Methods& methods, RefusalLog& refusals) {
+  auto impl = std::make_unique<Impl>(gate, methods, refusals);
   std::string address = "unix:" + options.socket;
   if (options.socket.size() >
       kMaxSocketPath) {  // longer than sun_path: reached through its folder's descriptor

@@ -7,6 +7,7 @@
 
 #include "engine/api/gate.h"
 #include "engine/api/methods.h"
+#include "engine/api/refusal_log.h"
 #include "engine/base/result.h"
 
 namespace sandglass::engine::api {
@@ -17,12 +18,12 @@ struct RpcOptions {
   std::size_t max_message_bytes = 1 << 20;
 };
 
-/// Thread rule: start and stop from one thread. Ownership: gate and methods outlive it.
+/// Thread rule: start and stop from one thread. Ownership: gate, methods and refusals outlive it.
 class RpcServer {
  public:
   /// Errors: address_in_use.
   static base::Result<std::unique_ptr<RpcServer>> start(const RpcOptions& options, Gate& gate,
-                                                        Methods& methods);
+                                                        Methods& methods, RefusalLog& refusals);
   ~RpcServer();
 
   /// No new calls; waits for those under way at most so long, then breaks them off.

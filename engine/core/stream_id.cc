@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array kKinds = {StreamKind::run,       StreamKind::admission, StreamKind::pool,
                                StreamKind::approvals, StreamKind::schedule,  StreamKind::identity,
-                               StreamKind::partition, StreamKind::test};
+                               StreamKind::partition, StreamKind::refusals,  StreamKind::test};
 
 StreamId from_hash(StreamKind kind, const base::Hash256& hash) {
   StreamId stream{.kind = kind, .id = {}};
@@ -38,6 +38,8 @@ std::string_view name_of(StreamKind kind) {
       return "identity";
     case StreamKind::partition:
       return "partition";
+    case StreamKind::refusals:
+      return "refusals";
     case StreamKind::test:
       return "test";
   }

@@ -20,6 +20,7 @@ enum class StreamKind : std::uint8_t {
   schedule = 5,
   identity = 6,   // tokens and who they stand for
   partition = 7,  // the shard's own stream: acknowledged outbox messages
+  refusals = 8,   // what callers were refused
   test = 250,     // deciders that tests bring
 };
 

@@ -1,10 +1,12 @@
-// audit verify, audit log.
+// audit verify, audit log, audit refusals.
 #include "replay-tools/audit/audit.h"
 
 #include <nlohmann/json.hpp>
 
+#include "engine/refusals/refusals.h"
 #include "replay-tools/cli/history_commands.h"
 #include "replay-tools/cli/output.h"
+#include "replay-tools/replay/timeline.h"
 
 namespace sandglass::replay_tools::cli {
 
@@ -115,6 +117,57 @@ Outcome audit_log(Session& session, const HistoryAdapters& adapters, const Audit
     auto read = audit::read_log((*history)->reader(), *adapters.kinds, partition, 1, print);
     if (!read) return std::unexpected(read.error());
   }
+  return base::Exit::ok;
+}
+
+Outcome audit_refusals(Session& session, const HistoryAdapters& adapters, const AuditArgs&) {
+  namespace refusals = engine::refusals;
+  auto history = open_history(session, adapters, "auditor");
+  if (!history) return std::unexpected(history.error());
+  const auto timeline =
+      replay::Timeline::read((*history)->reader(), *adapters.kinds, refusals::refusals_stream());
+  if (!timeline && timeline.error().code == Code::not_found) {  // its first record is yet to come
+    if (!session.json()) print_line(paint(Colour::dim, "nobody was refused anything"));
+    return base::Exit::ok;
+  }
+  if (!timeline) return std::unexpected(timeline.error());
+  for (std::uint64_t seq = 1; seq <= timeline->last(); ++seq) {
+    const auto& turn = timeline->turn(seq);
+    using Events = engine::core::Events<refusals::RefusalsDecider::Event>;
+    for (const auto& event : static_cast<const Events&>(*turn.events).items) {
+      const auto& noted = std::get<refusals::RefusalNoted>(event);
+      const auto slot = timeline->payload(noted.details);
+      if (!slot) return std::unexpected(slot.error());
+      auto details = ordered_json::parse(*slot ? (*slot)->bytes : "{}", nullptr, false);
+      const auto text = [&](const char* name) {
+        return details.is_object() && details.contains(name) && details[name].is_string()
+                   ? details[name].get<std::string>()
+                   : std::string();
+      };
+      if (session.json()) {
+        print_line(dump({{"time_ms", turn.header.time_ms},
+                         {"token", noted.token},
+                         {"tenant", noted.tenant},
+                         {"user", noted.user},
+                         {"call", noted.call},
+                         {"target", text("target")},
+                         {"request_id", text("request_id")},
+                         {"code", static_cast<std::uint32_t>(noted.code)},
+                         {"message", text("message")},
+                         {"dropped", noted.dropped}}));
+        continue;
+      }
+      if (noted.dropped != 0) {
+        print_line(paint(Colour::dim, "… " + std::to_string(noted.dropped) + " more were only counted"));
+      }
+      print_line(show_time(turn.header.time_ms) + "  " + safe(noted.tenant + "/" + noted.user) + " (" +
+                 safe(noted.token) + ")  " + safe(noted.call) + " " + safe(text("target")) + "  request " +
+                 safe(text("request_id")));
+      print_line("    " + paint(Colour::red, "error " + std::to_string(static_cast<unsigned>(noted.code))) +
+                 ": " + safe(text("message")));
+    }
+  }
+  if (timeline->fault()) return std::unexpected(*timeline->fault());
   return base::Exit::ok;
 }
 

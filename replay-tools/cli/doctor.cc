@@ -30,6 +30,18 @@ void check_folder(const std::string& path, api::StatusReply& report) {
   add(report, "data folder", access(path.c_str(), W_OK) == 0 ? "works" : "weaker", path + free);
 }
 
+std::string refused_text(const api::RefusedCalls& calls) {
+  const std::pair<const char*, std::uint64_t> sorts[] = {{"unauthenticated", calls.unauthenticated()},
+                                                         {"over a limit", calls.overloaded()},
+                                                         {"malformed", calls.malformed()},
+                                                         {"denied by role", calls.denied()},
+                                                         {"refused", calls.refused()}};
+  std::string text;
+  for (const auto& [name, count] : sorts) text += std::to_string(count) + " " + name + ", ";
+  return text + std::to_string(calls.recorded()) + " recorded (`sandglass audit refusals`), " +
+         std::to_string(calls.dropped()) + " beyond their rate";
+}
+
 }  // namespace
 
 Outcome serve(Session& session, const ServeArgs& args) {
@@ -54,6 +66,7 @@ Outcome doctor(Session& session, const DoctorArgs& args) {
     add(*status, "engine", "works",
         "process " + std::to_string(status->pid()) + ", version " + status->version() + ", " +
             std::to_string(status->open_runs()) + " open runs");
+    add(*status, "refused calls", "works", refused_text(status->refused()));
     report = std::move(*status);
   } else {
     add(report, "engine", "missing", status.error().message);

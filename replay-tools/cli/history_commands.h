@@ -1,4 +1,4 @@
-// The commands that read histories: debug, audit verify, audit log.
+// The commands that read histories: debug, audit verify, audit log, audit refusals.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct AuditArgs {
   std::uint64_t from = 1;
 };
 Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
+/// Who was refused what, and why.
+Outcome audit_refusals(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
 Outcome audit_log(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
 
 }  // namespace sandglass::replay_tools::cli

@@ -215,6 +215,8 @@ class CommandLine {
     command(*audit, "verify", "recompute every hash and both chains", [this](Session& session) {
       return audit_verify(session, adapters_, audit_);
     })->add_option("stream", audit_.stream, "one run or other stream alone");
+    command(*audit, "refusals", "who was refused what, and why",
+            [this](Session& session) { return audit_refusals(session, adapters_, audit_); });
     command(*audit, "log", "every record, in order", [this](Session& session) {
       return audit_log(session, adapters_, audit_);
     })->add_option("stream", audit_.stream, "one run or other stream alone");

@@ -128,6 +128,8 @@ std::unique_ptr<const Describer> describer_for(std::shared_ptr<const engine::fol
     case core::StreamKind::identity:
       return std::make_unique<ProtoDescriber>(kind, Names{{1, "TokenCreated"}, {2, "TokenRevoked"}},
                                               "IdentityState");
+    case core::StreamKind::refusals:
+      return std::make_unique<ProtoDescriber>(kind, Names{{1, "RefusalNoted"}}, "RefusalsState");
     case core::StreamKind::admission:
       return std::make_unique<ProtoDescriber>(kind,
                                               Names{{1, "AdmissionConfigured"},

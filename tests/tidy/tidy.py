@@ -16,7 +16,7 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 80
 
 # Pure parts: no clock, randomness, thread, log call, protobuf, I/O, unordered iteration (DESIGN 7).
-PURE = ("engine/core", "engine/run", "engine/identity", "sandbox-runtime/scheduler", "activities/approvals",
+PURE = ("engine/core", "engine/run", "engine/identity", "engine/refusals", "sandbox-runtime/scheduler", "activities/approvals",
         "replay-tools/debugger")
 BANNED_INCLUDES = re.compile(
     r'#include\s+[<"](thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|random|iostream|fstream|cstdio|'

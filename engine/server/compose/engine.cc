@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <future>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "engine/api/engine_methods.h"
 #include "engine/api/gate.h"
+#include "engine/api/refusal_log.h"
 #include "engine/api/rpc_server.h"
 #include "engine/api/run_list.h"
 #include "engine/base/log.h"
@@ -75,6 +77,7 @@ struct Engine::Parts {
   api::Gate gate;
   std::unique_ptr<api::Backend> backend;
   std::unique_ptr<api::Methods> methods;
+  std::unique_ptr<api::RefusalLog> refusals;
   std::unique_ptr<api::RpcServer> server;
 
   std::uint64_t records_when_counted = ~0ULL;
@@ -177,10 +180,11 @@ base::Status Engine::Parts::open_api() {
                          refresh_identities(loop, gate, std::move(then));
                        }});
   methods = api::engine_methods(*backend);
+  refusals = std::make_unique<api::RefusalLog>(loop, clock, tenant_key);
   auto started = api::RpcServer::start({.socket = folder.api_socket(),
                                         .tcp = config.listen_tcp,
                                         .max_message_bytes = config.limits.request_bytes},
-                                       gate, *methods);
+                                       gate, *methods, *refusals);
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
   return {};
@@ -221,7 +225,17 @@ void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool check
   status.set_started_ms(started_ms);
   status.set_recovered_ms(static_cast<std::uint64_t>(recovered_ms));
   status.set_clients(counters.in_flight);
-  status.set_refused_calls(counters.unauthenticated + counters.denied + counters.overloaded);
+  const auto refusal = refusals->counters();
+  auto& refused = *status.mutable_refused();
+  refused.set_unauthenticated(counters.unauthenticated);
+  refused.set_overloaded(counters.overloaded);
+  refused.set_malformed(refusal.malformed);
+  refused.set_denied(counters.denied);
+  refused.set_refused(refusal.refused - std::min(refusal.refused, counters.denied));
+  refused.set_recorded(refusal.recorded);
+  refused.set_dropped(refusal.dropped);
+  status.set_refused_calls(counters.unauthenticated + counters.overloaded + refusal.malformed +
+                           refusal.refused);
   if (!checks) return;
   status.set_open_runs(count_open_runs());
   work->fill_status(status);

@@ -8,6 +8,7 @@
 #include "activities/approvals/codec/codec.h"
 #include "engine/fold/stream_kind.h"
 #include "engine/identity/codec/codec.h"
+#include "engine/refusals/codec/codec.h"
 #include "engine/run/codec/codec.h"
 #include "engine/run/decider.h"
 #include "engine/run/view/run_view.h"
@@ -34,6 +35,7 @@ inline std::vector<std::shared_ptr<const fold::AnyKind>> all_kinds() {
           std::make_shared<AdmissionKind>(),
           std::make_shared<PoolKind>(),
           std::make_shared<identity::codec::IdentityKind>(),
+          std::make_shared<refusals::codec::RefusalsKind>(),
           std::make_shared<shard::PartitionKind>()};
 }
 
