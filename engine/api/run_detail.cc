@@ -14,38 +14,6 @@ namespace v1 = ::sandglass::v1;
 
 constexpr std::size_t kPage = 256;
 
-const char* recovery_name(run::Recovery recovery) {
-  switch (recovery) {
-    case run::Recovery::ask:
-      return "ask";
-    case run::Recovery::probe:
-      return "probe";
-    case run::Recovery::resend:
-      return "resend";
-  }
-  return "unknown";
-}
-
-const char* status_name(run::OperationStatus status) {
-  switch (status) {
-    case run::OperationStatus::waiting:
-      return "waiting for a place";
-    case run::OperationStatus::intended:
-      return "intended";
-    case run::OperationStatus::backoff:
-      return "waiting to try again";
-    case run::OperationStatus::probing:
-      return "probing";
-    case run::OperationStatus::probe_wait:
-      return "waiting to probe";
-    case run::OperationStatus::asking:
-      return "asking an operator";
-    case run::OperationStatus::ending:
-      return "ending";
-  }
-  return "unknown";
-}
-
 /// Collects steps and operations in the order in which they were scheduled.
 class Collector {
  public:
@@ -119,7 +87,7 @@ class Collector {
     auto& view = operation(e.path);
     view.set_tool(e.tool);
     view.set_target(e.options.target);
-    view.set_recovery(recovery_name(e.options.recovery));
+    view.set_recovery(std::string(name_of(e.options.recovery)));
     view.set_status(e.conflict ? "conflict" : "scheduled");
   }
   void take(const run::OperationIntended& e) {
@@ -176,7 +144,7 @@ class Collector {
 void fill_open(const run::State& state, v1::RunDetail& out) {
   for (auto& operation : *out.mutable_operations()) {
     const auto open = state.operations.find(operation.path());
-    if (open != state.operations.end()) operation.set_status(status_name(open->second.status));
+    if (open != state.operations.end()) operation.set_status(std::string(name_of(open->second.status)));
   }
   for (auto& lease : *out.mutable_leases()) {
     const auto held = state.leases.find(lease.path());

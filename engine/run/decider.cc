@@ -151,6 +151,50 @@ std::string_view name_of(RunStatus status) {
   return "unknown";
 }
 
+std::string_view name_of(Recovery recovery) {
+  switch (recovery) {
+    case Recovery::ask:
+      return "ask";
+    case Recovery::probe:
+      return "probe";
+    case Recovery::resend:
+      return "resend";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(OperationStatus status) {
+  switch (status) {
+    case OperationStatus::waiting:
+      return "waiting for a place";
+    case OperationStatus::intended:
+      return "intended";
+    case OperationStatus::backoff:
+      return "waiting to try again";
+    case OperationStatus::probing:
+      return "probing";
+    case OperationStatus::probe_wait:
+      return "waiting to probe";
+    case OperationStatus::asking:
+      return "asking a person";
+    case OperationStatus::ending:
+      return "ending";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(OperatorVerdict verdict) {
+  switch (verdict) {
+    case OperatorVerdict::done:
+      return "done";
+    case OperatorVerdict::not_done:
+      return "not done";
+    case OperatorVerdict::again:
+      return "again";
+  }
+  return "unknown";
+}
+
 std::string_view name_of(Phase phase) {
   switch (phase) {
     case Phase::queued:

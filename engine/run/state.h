@@ -24,16 +24,6 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-enum class OperationStatus : std::uint8_t {
-  waiting = 0,     // for a place: action `reserve`
-  intended = 1,    // action `effect`
-  backoff = 2,     // until timer_due_ms, then waiting
-  probing = 3,     // action `start` of the probe
-  probe_wait = 4,  // until timer_due_ms, then probing
-  asking = 5,      // for an operator's decision
-  ending = 6,      // ends in a turn of its own, by a timer that is due at once
-};
-
 struct Operation {
   std::string tool;
   core::PayloadRef input;

@@ -59,6 +59,17 @@ enum class Recovery : std::uint8_t {
   resend = 2,  // the target de-duplicates by key
 };
 
+/// Where an open operation is. Values are stored.
+enum class OperationStatus : std::uint8_t {
+  waiting = 0,     // for a place: action `reserve`
+  intended = 1,    // action `effect`
+  backoff = 2,     // until timer_due_ms, then waiting
+  probing = 3,     // action `start` of the probe
+  probe_wait = 4,  // until timer_due_ms, then probing
+  asking = 5,      // for an operator's decision
+  ending = 6,      // ends in a turn of its own, by a timer that is due at once
+};
+
 struct OperationOptions {
   core::RetryPolicy retry{.max_attempts = 3};
   Recovery recovery = Recovery::ask;
@@ -91,6 +102,10 @@ enum class OperatorVerdict : std::uint8_t {
   not_done = 1,  // it did not; the operation ends so
   again = 2,     // do it (once more), under a new key
 };
+
+std::string_view name_of(Recovery recovery);
+std::string_view name_of(OperationStatus status);
+std::string_view name_of(OperatorVerdict verdict);
 
 /// Key of an operation (J17), in hex: H(effect root, path, incarnation); the path has generation and ordinal.
 std::string operation_key(std::string_view effect_root, std::string_view path, std::uint32_t incarnation);

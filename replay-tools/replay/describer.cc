@@ -24,50 +24,6 @@ std::string text_of(core::Outcome value) {
   return "?";
 }
 
-std::string text_of(run::Recovery value) {
-  switch (value) {
-    case run::Recovery::ask:
-      return "ask";
-    case run::Recovery::probe:
-      return "probe";
-    case run::Recovery::resend:
-      return "resend";
-  }
-  return "?";
-}
-
-std::string text_of(run::OperatorVerdict value) {
-  switch (value) {
-    case run::OperatorVerdict::done:
-      return "done";
-    case run::OperatorVerdict::not_done:
-      return "not done";
-    case run::OperatorVerdict::again:
-      return "again";
-  }
-  return "?";
-}
-
-std::string text_of(run::OperationStatus value) {
-  switch (value) {
-    case run::OperationStatus::waiting:
-      return "waits for a place";
-    case run::OperationStatus::intended:
-      return "intended";
-    case run::OperationStatus::backoff:
-      return "waits for the next attempt";
-    case run::OperationStatus::probing:
-      return "probing";
-    case run::OperationStatus::probe_wait:
-      return "waits for the next probe";
-    case run::OperationStatus::asking:
-      return "waits for an operator";
-    case run::OperationStatus::ending:
-      return "ending";
-  }
-  return "?";
-}
-
 std::string text_of(run::ExchangeKind value) {
   switch (value) {
     case run::ExchangeKind::other:

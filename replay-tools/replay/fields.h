@@ -59,11 +59,17 @@ inline std::string text_of(engine::run::RunStatus value) {
 inline std::string text_of(engine::run::Phase value) {
   return std::string(engine::run::name_of(value));
 }
+inline std::string text_of(engine::run::Recovery value) {
+  return std::string(engine::run::name_of(value));
+}
+inline std::string text_of(engine::run::OperatorVerdict value) {
+  return std::string(engine::run::name_of(value));
+}
+inline std::string text_of(engine::run::OperationStatus value) {
+  return std::string(engine::run::name_of(value));
+}
 std::string text_of(engine::core::FailureSide value);
 std::string text_of(engine::core::Outcome value);
-std::string text_of(engine::run::Recovery value);
-std::string text_of(engine::run::OperatorVerdict value);
-std::string text_of(engine::run::OperationStatus value);
 std::string text_of(engine::run::ExchangeKind value);
 std::string text_of(const engine::core::PayloadRef& value);  // "record 5 slot 0, 120 bytes"; empty: ""
 inline std::string text_of(const engine::core::ContentDigest& value) {

@@ -50,8 +50,8 @@ TEST_F(DebuggerOverARun, AFrameSaysWhatHappenedWhatChangedAndWhatIsPending) {
   EXPECT_EQ(frame.time_ms, 6'000);
   ASSERT_EQ(frame.events.size(), 1u);
   EXPECT_EQ(frame.events[0].what.name, "OperationIntended");
-  const replay::Change intended{replay::Change::Kind::changed, "operations/0/pay/status", "waits for a place",
-                                "intended"};
+  const replay::Change intended{replay::Change::Kind::changed, "operations/0/pay/status",
+                                "waiting for a place", "intended"};
   EXPECT_NE(std::ranges::find(frame.changes, intended), frame.changes.end());
   ASSERT_EQ(frame.pending.size(), 1u);
   EXPECT_NE(frame.pending[0].find("0/pay"), std::string::npos);
