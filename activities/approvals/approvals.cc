@@ -27,13 +27,15 @@ base::Code code_of(ApprovalStatus status) {
     case ApprovalStatus::waiting:
     case ApprovalStatus::withdrawn:
     case ApprovalStatus::lapsed:
+    case ApprovalStatus::answered:
       break;
   }
   return base::Code::approval_withdrawn;
 }
 
-/// Why an approval that is no longer waiting cannot be decided so; nullopt: it was decided exactly so.
-std::optional<base::Error> conflict(const Approval& approval, bool approve) {
+/// Why what is no longer waiting cannot be decided so; nullopt: it was decided exactly so.
+std::optional<base::Error> conflict(const Approval& approval, const Decide& decision) {
+  const bool approve = decision.approve;
   const std::string when = " at " + std::to_string(approval.ended_ms) + " ms";
   switch (approval.status) {
     case ApprovalStatus::approved:
@@ -50,6 +52,14 @@ std::optional<base::Error> conflict(const Approval& approval, bool approve) {
     case ApprovalStatus::lapsed:
       return base::Error{base::Code::approval_withdrawn,
                          "it was approved, but its run ended before using it" + when};
+    case ApprovalStatus::answered: {
+      const Verdict& last = approval.verdicts.back();
+      if (last.outcome == decision.outcome) return std::nullopt;
+      return base::Error{base::Code::approval_decided,
+                         last.who + " has said \"" +
+                             std::string(name_of(last.outcome.value_or(core::OutcomeVerdict::not_done))) +
+                             "\"" + when + "; a decision is final"};
+    }
     case ApprovalStatus::waiting:
     case ApprovalStatus::withdrawn:
       break;
@@ -85,12 +95,33 @@ class Turn {
                                .expires_ms = expires});
   }
 
+  void outcome_asked(const core::Message& message, const core::OutcomeAsked& asked) {
+    const std::string id = approval_id(message.source, message.correlation);
+    if (state_.approvals.contains(id)) return;  // asked again: the answer, if there is one, is on its way
+    writer_.emit(ApprovalAsked{.id = id,
+                               .run = message.source,
+                               .correlation = message.correlation,
+                               .tenant = asked.tenant,
+                               .user = asked.user,
+                               .tool = asked.tool,
+                               .level = asked.level,
+                               .arguments = asked.input.digest,
+                               .doubt = Doubt{.path = asked.path,
+                                              .target = asked.target,
+                                              .key = asked.key,
+                                              .attempt = asked.attempt,
+                                              .code = asked.code,
+                                              .sent_ms = asked.sent_ms,
+                                              .unknown_ms = asked.unknown_ms,
+                                              .input = asked.input}});
+  }
+
   void withdrawn(const core::Message& message) {
     const std::string id = approval_id(message.source, message.correlation);
     const auto found = state_.approvals.find(id);
     if (found == state_.approvals.end()) return;
     if (found->second.status == ApprovalStatus::waiting) {
-      writer_.end_timer(expiry_timer(id), found->second.expires_ms);
+      if (!found->second.doubt) writer_.end_timer(expiry_timer(id), found->second.expires_ms);
       writer_.emit(ApprovalEnded{id, ApprovalStatus::withdrawn});
     } else if (found->second.status == ApprovalStatus::approved) {
       writer_.emit(ApprovalEnded{id, ApprovalStatus::lapsed});
@@ -111,8 +142,8 @@ class Turn {
     const auto found = state_.approvals.find(decision.id);
     if (found == state_.approvals.end() ||
         (!decision.tenant.empty() && decision.tenant != found->second.tenant)) {
-      return base::fail(base::Code::not_found, "no approval \"" + decision.id +
-                                                   "\"; list what waits with: sandglass list --approvals");
+      return base::fail(base::Code::not_found,
+                        "no approval \"" + decision.id + "\"; list what waits with: sandglass approvals");
     }
     const Approval& approval = found->second;
     if (decision.arguments != approval.arguments) {
@@ -121,11 +152,20 @@ class Turn {
                             approval.arguments.hash.hex() + ", the decision names " +
                             decision.arguments.hash.hex() + "; look at it again before you decide");
     }
+    if (approval.doubt.has_value() != decision.outcome.has_value()) {
+      return base::fail(base::Code::invalid_argument,
+                        approval.doubt ? decision.id +
+                                             " asks what became of an effect; find out, then say it with: "
+                                             "sandglass settle " +
+                                             decision.id + " done|not-done|again"
+                                       : decision.id + " asks for a yes or no: sandglass approve, or deny");
+    }
     if (approval.status != ApprovalStatus::waiting) {
-      auto error = conflict(approval, decision.approve);
+      auto error = conflict(approval, decision);
       if (!error) return {};
       return base::fail(error->code, "approval " + decision.id + ": " + error->message);
     }
+    if (approval.doubt) return settle(decision, approval);
     if (input_.now_ms >= approval.expires_ms) {
       return base::fail(base::Code::approval_expired, "approval " + decision.id + " expired at " +
                                                           std::to_string(approval.expires_ms) +
@@ -135,6 +175,26 @@ class Turn {
   }
 
  private:
+  base::Status settle(const Decide& decision, const Approval& approval) {
+    const bool own = decision.who == approval.user;
+    if (own && approval.level >= 3) {
+      return base::fail(base::Code::permission_denied,
+                        decision.id + " is of level 3: somebody other than " + approval.user +
+                            ", for whom the run acts, must say what became of it");
+    }
+    writer_.emit(VerdictGiven{decision.id,
+                              {.who = decision.who,
+                               .role = decision.role,
+                               .at_ms = input_.now_ms,
+                               .own_request = own,
+                               .reason = writer_.store(decision.reason),
+                               .outcome = decision.outcome}});
+    writer_.send(approval.run, approval.correlation,
+                 core::OutcomeDecided{approval.arguments, *decision.outcome, decision.who}, decision.result);
+    writer_.emit(ApprovalEnded{decision.id, ApprovalStatus::answered});
+    return {};
+  }
+
   base::Status give(const Decide& decision, const Approval& approval) {
     const bool own = decision.who == approval.user;
     if (own && approval.level >= 3 && decision.approve) {
@@ -187,7 +247,8 @@ struct Evolve {
                                  .request = event.request,
                                  .approvers = event.approvers,
                                  .asked_ms = info.time_ms,
-                                 .expires_ms = event.expires_ms};
+                                 .expires_ms = event.expires_ms,
+                                 .doubt = event.doubt};
   }
   void operator()(const VerdictGiven& event) {
     const auto found = state.approvals.find(event.id);
@@ -224,6 +285,8 @@ std::string_view name_of(ApprovalStatus status) {
       return "withdrawn";
     case ApprovalStatus::lapsed:
       return "lapsed";
+    case ApprovalStatus::answered:
+      return "answered";
   }
   return "unknown";
 }
@@ -239,6 +302,8 @@ base::Status ApprovalsDecider::decide(const State& state, const Command& command
   const core::Message& message = std::get<core::MessageReceived>(command).message;
   if (const auto* request = std::get_if<core::ApprovalRequested>(&message.body)) {
     turn.asked(message, *request);
+  } else if (const auto* question = std::get_if<core::OutcomeAsked>(&message.body)) {
+    turn.outcome_asked(message, *question);
   } else if (std::holds_alternative<core::ApprovalWithdrawn>(message.body)) {
     turn.withdrawn(message);
   }

@@ -130,6 +130,7 @@ base::Result<Call> Gateway::prepare(const std::string& name, const Json& argumen
     call.operation_options.permit_ms = std::min(limit, call.operation_options.permit_ms);
     call.operation_options.settle_ms = arguments.value("settle_ms", call.operation_options.settle_ms);
     call.operation_options.target = call.target;
+    call.operation_options.level = static_cast<std::uint32_t>(call.decision.level);
   } else {
     call.activity = tool.activity;
     call.step_options.retry = kSandboxRetry;

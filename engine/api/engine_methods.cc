@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "activities/approvals/approvals.h"
+#include "engine/api/approval_view.h"
 #include "engine/api/artifacts.h"
 #include "engine/api/history_streams.h"
 #include "engine/api/run_access.h"
@@ -96,21 +97,6 @@ class EngineMethods final : public Methods {
     command(caller, "resume", request, std::move(answer),
             [](const core::DigestKey&) -> base::Result<run::Command> { return run::Resume{}; });
   }
-  void decide_operation(const Caller& caller, const v1::DecideOperationRequest& request,
-                        Answer<v1::CommandReply> answer) override {
-    if (request.verdict() < v1::OPERATION_VERDICT_DONE || request.verdict() > v1::OPERATION_VERDICT_AGAIN) {
-      return answer(base::fail(Code::invalid_argument, "the verdict must be done, not done or again"));
-    }
-    command(caller, "decide_operation", request, std::move(answer),
-            [request, by = caller.user](const core::DigestKey& key) -> base::Result<run::Command> {
-              auto result = json_payload(key, request.result());
-              if (!result) return std::unexpected(result.error());
-              return run::DecideOperation{request.path(),
-                                          static_cast<run::OperatorVerdict>(request.verdict() - 1), by,
-                                          std::move(*result)};
-            });
-  }
-
   void list_approvals(const Caller& caller, const v1::ListApprovalsRequest& request,
                       Answer<v1::ListApprovalsReply> answer) override;
   void decide(const Caller& caller, const v1::DecideRequest& request,
@@ -276,52 +262,6 @@ void EngineMethods::start_run(const Caller& caller, const v1::StartRunRequest& r
          });
 }
 
-/// What is shown of an approval but for its payloads, which are elsewhere.
-v1::ApprovalView approval_view(const std::string& id, const approvals::Approval& approval) {
-  v1::ApprovalView view;
-  view.set_approval_id(id);
-  view.set_run_id(approval.run.text());
-  view.set_tenant(approval.tenant);
-  view.set_user(approval.user);
-  view.set_tool(approval.tool);
-  view.set_level(approval.level);
-  view.set_arguments_digest(std::string(approval.arguments.hash.view()));
-  view.set_asked_ms(approval.asked_ms);
-  view.set_expires_ms(approval.expires_ms);
-  view.set_status(std::string(name_of(approval.status)));
-  view.set_approvers(approval.approvers);
-  for (const auto& verdict : approval.verdicts) {
-    auto& out = *view.add_verdicts();
-    out.set_approve(verdict.approve);
-    out.set_who(verdict.who);
-    out.set_at_ms(verdict.at_ms);
-  }
-  return view;
-}
-
-/// Blocking: the approvals that the caller may see, with what was asked and why it was decided.
-base::Result<v1::ListApprovalsReply> read_approvals(const journal::Reader& reader, const Caller& caller,
-                                                    const approvals::ApprovalsState& state,
-                                                    const std::string& run_id, bool ended_too) {
-  v1::ListApprovalsReply reply;
-  for (const auto& [id, approval] : state.approvals) {
-    if (!identity::may_touch(caller, approval.tenant, approval.user)) continue;
-    if (!run_id.empty() && approval.run.text() != run_id) continue;
-    if (!ended_too && approval.status != approvals::ApprovalStatus::waiting) continue;
-    auto& view = *reply.add_approvals();
-    view = approval_view(id, approval);
-    auto request = read_payload(reader, approvals::approvals_stream(), approval.request);
-    if (!request) return std::unexpected(request.error());
-    if (*request) view.set_request((*request)->bytes);
-    for (std::size_t i = 0; i < approval.verdicts.size(); ++i) {
-      auto reason = read_payload(reader, approvals::approvals_stream(), approval.verdicts[i].reason);
-      if (!reason) return std::unexpected(reason.error());
-      if (*reason) view.mutable_verdicts(static_cast<int>(i))->set_reason((*reason)->bytes);
-    }
-  }
-  return reply;
-}
-
 void EngineMethods::list_approvals(const Caller& caller, const v1::ListApprovalsRequest& request,
                                    Answer<v1::ListApprovalsReply> answer) {
   backend_.engine.read(approvals::approvals_stream(), [this, caller, request, answer = std::move(answer)](
@@ -385,13 +325,25 @@ void EngineMethods::decide(const Caller& caller, const v1::DecideRequest& reques
   const auto stream = approvals::approvals_stream();
   const nlohmann::ordered_json reason = {{"who", caller.user}, {"why", request.reason()}};
   const std::string text = reason.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (request.outcome() > v1::OUTCOME_VERDICT_AGAIN) {
+    return answer(base::fail(Code::invalid_argument, "an outcome is done, not done or again"));
+  }
+  if (!request.result().empty() && request.outcome() != v1::OUTCOME_VERDICT_DONE) {
+    return answer(base::fail(Code::invalid_argument, "only what was done has a result"));
+  }
+  auto result = json_payload(key_of(stream.text()), request.result());
+  if (!result) return answer(std::unexpected(result.error()));
   approvals::Decide decide{.id = request.approval_id(),
                            .arguments = {*digest},
                            .approve = request.approve(),
                            .tenant = identity::has(caller.roles, identity::Role::admin) ? "" : caller.tenant,
                            .who = caller.user,
                            .role = "approver",
-                           .reason = key_of(stream.text()).make(core::Encoding::json, text)};
+                           .reason = key_of(stream.text()).make(core::Encoding::json, text),
+                           .result = std::move(*result)};
+  if (request.outcome() != v1::OUTCOME_VERDICT_UNSPECIFIED) {
+    decide.outcome = static_cast<core::OutcomeVerdict>(request.outcome() - 1);
+  }
   submit(stream, core::make_command<approvals::ApprovalsDecider::Command>(std::move(decide)),
          request.request_id(), digest_of("decide", request), std::move(answer));
 }

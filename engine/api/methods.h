@@ -34,8 +34,6 @@ class Methods {
   virtual void cancel_run(const Caller&, const v1::CancelRunRequest&, Answer<v1::CommandReply>) = 0;
   virtual void terminate_run(const Caller&, const v1::TerminateRunRequest&, Answer<v1::CommandReply>) = 0;
   virtual void resume_run(const Caller&, const v1::ResumeRunRequest&, Answer<v1::CommandReply>) = 0;
-  virtual void decide_operation(const Caller&, const v1::DecideOperationRequest&,
-                                Answer<v1::CommandReply>) = 0;
 
   virtual void list_approvals(const Caller&, const v1::ListApprovalsRequest&,
                               Answer<v1::ListApprovalsReply>) = 0;

@@ -190,7 +190,6 @@ class Service final : public v1::Sandglass::CallbackService {
   SG_UNARY(CancelRun, cancel_run, CancelRunRequest, CommandReply)
   SG_UNARY(TerminateRun, terminate_run, TerminateRunRequest, CommandReply)
   SG_UNARY(ResumeRun, resume_run, ResumeRunRequest, CommandReply)
-  SG_UNARY(DecideOperation, decide_operation, DecideOperationRequest, CommandReply)
   SG_UNARY(ListApprovals, list_approvals, ListApprovalsRequest, ListApprovalsReply)
   SG_UNARY(Decide, decide, DecideRequest, CommandReply)
   SG_UNARY(DescribeJournal, describe_journal, DescribeJournalRequest, DescribeJournalReply)

@@ -208,9 +208,6 @@ base::Result<api::CommandReply> Client::terminate_run(const api::TerminateRunReq
 base::Result<api::CommandReply> Client::resume_run(const api::ResumeRunRequest& request) {
   return impl_->call(&api::Sandglass::Stub::ResumeRun, request);
 }
-base::Result<api::CommandReply> Client::decide_operation(const api::DecideOperationRequest& request) {
-  return impl_->call(&api::Sandglass::Stub::DecideOperation, request);
-}
 base::Result<api::ListApprovalsReply> Client::list_approvals(const api::ListApprovalsRequest& request) {
   return impl_->call(&api::Sandglass::Stub::ListApprovals, request);
 }

@@ -64,7 +64,6 @@ class Client {
   base::Result<api::CommandReply> cancel_run(const api::CancelRunRequest& request);
   base::Result<api::CommandReply> terminate_run(const api::TerminateRunRequest& request);
   base::Result<api::CommandReply> resume_run(const api::ResumeRunRequest& request);
-  base::Result<api::CommandReply> decide_operation(const api::DecideOperationRequest& request);
   base::Result<api::ListApprovalsReply> list_approvals(const api::ListApprovalsRequest& request);
   base::Result<api::CommandReply> decide(const api::DecideRequest& request);
   base::Result<api::DescribeJournalReply> describe_journal();

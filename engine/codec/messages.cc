@@ -190,6 +190,63 @@ struct Wire<core::ApprovalDecided> {
   }
 };
 
+template <>
+struct Wire<core::OutcomeAsked> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_OUTCOME_ASKED;
+  using Proto = proto::OutcomeAsked;
+  static void write(const core::OutcomeAsked& body, Proto& out) {
+    out.set_tenant(body.tenant);
+    out.set_user(body.user);
+    out.set_tool(body.tool);
+    out.set_level(body.level);
+    out.set_path(body.path);
+    out.set_target(body.target);
+    out.set_key(body.key);
+    out.set_attempt(body.attempt);
+    out.set_code(static_cast<std::uint32_t>(body.code));
+    out.set_sent_ms(body.sent_ms);
+    out.set_unknown_ms(body.unknown_ms);
+    to_proto(body.input, *out.mutable_input());
+  }
+  static Result<core::OutcomeAsked> read(const Proto& in) {
+    const auto input = from_proto(in.input());
+    if (!input) return std::unexpected(input.error());
+    return core::OutcomeAsked{.tenant = in.tenant(),
+                              .user = in.user(),
+                              .tool = in.tool(),
+                              .level = in.level(),
+                              .path = in.path(),
+                              .target = in.target(),
+                              .key = in.key(),
+                              .attempt = in.attempt(),
+                              .code = static_cast<base::Code>(in.code()),
+                              .sent_ms = in.sent_ms(),
+                              .unknown_ms = in.unknown_ms(),
+                              .input = *input};
+  }
+};
+
+template <>
+struct Wire<core::OutcomeDecided> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_OUTCOME_DECIDED;
+  using Proto = proto::OutcomeDecided;
+  static void write(const core::OutcomeDecided& body, Proto& out) {
+    out.set_arguments(hash_bytes(body.arguments.hash));
+    out.set_verdict(static_cast<std::uint32_t>(body.verdict));
+    out.set_by(body.by);
+  }
+  static Result<core::OutcomeDecided> read(const Proto& in) {
+    const auto arguments = hash_from(in.arguments());
+    if (!arguments) return std::unexpected(arguments.error());
+    if (in.verdict() > static_cast<std::uint32_t>(core::OutcomeVerdict::again)) {
+      return base::fail(base::Code::event_unknown,
+                        "a stored verdict is newer than this program; use the program that wrote it");
+    }
+    return core::OutcomeDecided{
+        .arguments = {*arguments}, .verdict = static_cast<core::OutcomeVerdict>(in.verdict()), .by = in.by()};
+  }
+};
+
 std::unexpected<base::Error> unknown(const OutMessage& message) {
   return base::fail(base::Code::event_unknown,
                     "message type " + std::to_string(message.type) + " version " +
@@ -297,6 +354,10 @@ std::string_view message_name(std::uint32_t type) {
       return "ApprovalWithdrawn";
     case proto::MESSAGE_TYPE_APPROVAL_DECIDED:
       return "ApprovalDecided";
+    case proto::MESSAGE_TYPE_OUTCOME_ASKED:
+      return "OutcomeAsked";
+    case proto::MESSAGE_TYPE_OUTCOME_DECIDED:
+      return "OutcomeDecided";
     default:
       return "unknown";
   }

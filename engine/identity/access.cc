@@ -16,7 +16,7 @@ struct Rule {
 constexpr Roles kRunners = Role::admin | Role::operator_ | Role::user;
 constexpr Roles kReaders = kRunners | Role::auditor | Role::approver;
 
-constexpr std::array<Rule, 21> kRules = {{
+constexpr std::array<Rule, 20> kRules = {{
     {Call::start_run, "start a run", kRunners},
     {Call::list_runs, "list runs", kReaders},
     {Call::get_run, "show a run", kReaders},
@@ -25,7 +25,6 @@ constexpr std::array<Rule, 21> kRules = {{
     {Call::cancel_run, "cancel a run", kRunners},
     {Call::terminate_run, "terminate a run", Role::admin | Role::operator_},
     {Call::resume_run, "resume a run", Role::admin | Role::operator_},
-    {Call::decide_operation, "decide an operation", Role::admin | Role::operator_},
     {Call::list_approvals, "list approvals", kReaders},
     {Call::decide, "decide an approval", static_cast<Roles>(Role::approver)},
     {Call::describe_journal, "read the journal", Role::admin | Role::operator_ | Role::auditor},

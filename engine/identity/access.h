@@ -19,7 +19,6 @@ enum class Call : std::uint8_t {
   cancel_run,
   terminate_run,
   resume_run,
-  decide_operation,
   list_approvals,
   decide,
   describe_journal,

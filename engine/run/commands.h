@@ -46,12 +46,6 @@ struct Terminate {
 struct Resume {
   std::string version;
 };
-struct DecideOperation {
-  std::string path;
-  OperatorVerdict verdict = OperatorVerdict::not_done;
-  std::string by;
-  core::Payload result;  // verdict done: what the workflow gets
-};
 
 // From workflow code. Each gives exactly one event (State::commands counts them), found again by kind and
 // path.
@@ -149,7 +143,7 @@ struct ApplyActivation {
 };
 
 using Command =
-    std::variant<StartRun, Signal, Cancel, Terminate, Resume, DecideOperation, ApplyActivation,
-                 core::ActionFinished, core::MessageReceived, core::TimerFired, core::ActivationFailed>;
+    std::variant<StartRun, Signal, Cancel, Terminate, Resume, ApplyActivation, core::ActionFinished,
+                 core::MessageReceived, core::TimerFired, core::ActivationFailed>;
 
 }  // namespace sandglass::engine::run

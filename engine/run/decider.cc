@@ -56,7 +56,6 @@ struct Decide {
   Status operator()(const Cancel& command) const { return decide_cancel(d, command); }
   Status operator()(const Terminate& command) const { return decide_terminate(d, command); }
   Status operator()(const Resume& command) const { return decide_resume(d, command); }
-  Status operator()(const DecideOperation& command) const { return decide_operator(d, command); }
   Status operator()(const ApplyActivation& command) const { return decide_activation(d, command); }
   Status operator()(const core::ActivationFailed& failed) const {
     return decide_activation(
@@ -183,40 +182,6 @@ std::string_view name_of(OperationStatus status) {
   return "unknown";
 }
 
-std::string_view name_of(OperatorVerdict verdict) {
-  switch (verdict) {
-    case OperatorVerdict::done:
-      return "done";
-    case OperatorVerdict::not_done:
-      return "not done";
-    case OperatorVerdict::again:
-      return "again";
-  }
-  return "unknown";
-}
-
-std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::queued:
-      return "Queued";
-    case Phase::starting_sandbox:
-      return "Starting sandbox";
-    case Phase::restoring_workspace:
-      return "Restoring workspace";
-    case Phase::running:
-      return "Running";
-    case Phase::waiting_for_approval:
-      return "Waiting for approval";
-    case Phase::uploading_artifacts:
-      return "Uploading artifacts";
-    case Phase::releasing:
-      return "Releasing";
-    case Phase::done:
-      return "Done";
-  }
-  return "unknown";
-}
-
 std::string operation_key(std::string_view effect_root, std::string_view path, std::uint32_t incarnation) {
   base::Sha256 hash;
   hash.update("sandglass operation key 1").update_u64(effect_root.size()).update(effect_root);
@@ -225,6 +190,10 @@ std::string operation_key(std::string_view effect_root, std::string_view path, s
 
 std::string step_key(const core::StreamId& stream, std::string_view path) {
   return stream.text() + "/" + std::string(path);
+}
+
+std::string question_path(std::string_view operation_path, std::uint32_t attempt) {
+  return std::string(operation_path) + "?ask#" + std::to_string(attempt);
 }
 
 std::string probe_path(std::string_view operation_path) {

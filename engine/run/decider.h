@@ -6,11 +6,11 @@
 //   Cancel               CancelRequested, activation
 //   Terminate            RunTerminated
 //   Resume               RunResumed, activation                                  (of a stuck run)
-//   DecideOperation      OperationDecided [+ OperationSettled, activation]
 //   ApplyActivation      an event for each command | RunStuck | ActivationCut | ActivationTaken
 //   ActionFinished       StepCompleted, StepAttemptFailed, StepFailed; Operation…
 //   ActivationFailed     RunStuck
-//   MessageReceived      ExchangeAnswered, ExchangeProgressed, LeaseRenewed, LeaseClosed, MessageIgnored
+//   MessageReceived      ExchangeAnswered, ExchangeProgressed, LeaseRenewed, LeaseClosed, MessageIgnored,
+//                        OperationDecided [+ OperationSettled, activation]
 //   TimerFired           TimerElapsed, StepRetried, OperationRequeued, OperationProbeStarted,
 //   OperationSettled
 //

@@ -91,9 +91,10 @@ Status decide_signal(Decision& d, const Signal& command);
 Status decide_cancel(Decision& d, const Cancel& command);
 Status decide_terminate(Decision& d, const Terminate& command);
 Status decide_resume(Decision& d, const Resume& command);
-Status decide_operator(Decision& d, const DecideOperation& command);
 Status decide_activation(Decision& d, const ApplyActivation& command);
 Status decide_message(Decision& d, const core::Message& message);
+/// A person has said what became of an operation.
+Status decide_outcome(Decision& d, const core::Message& message, const core::OutcomeDecided& decided);
 Status decide_step_finished(Decision& d, const core::ActionFinished& finished);
 Status decide_operation_finished(Decision& d, const std::string& path, const core::ActionFinished& finished);
 Status decide_workflow_timer(Decision& d, const std::string& path);
@@ -122,6 +123,8 @@ Status apply_command(Decision& d, const FailRun& command);
 /// exchanges withdrawn, leases returned.
 void release_all(Decision& d);
 void release_messages(Decision& d);
+/// The stream of what waits for people.
+core::StreamId inbox();
 /// The state of an ended run.
 void close_state(State& state, RunStatus status, const core::TurnInfo& info);
 

@@ -267,7 +267,7 @@ struct OperationProbeStarted {
 };
 struct OperationDecided {
   std::string path;
-  OperatorVerdict verdict = OperatorVerdict::not_done;
+  core::OutcomeVerdict verdict = core::OutcomeVerdict::not_done;
   std::string by;
   friend bool operator==(const OperationDecided&, const OperationDecided&) = default;
 };

@@ -68,6 +68,8 @@ Status decide_message(Decision& d, const core::Message& message) {
   }
   if (const auto* ended = std::get_if<core::LeaseEnded>(&message.body))
     return decide_ended(d, message, *ended);
+  if (const auto* decided = std::get_if<core::OutcomeDecided>(&message.body))
+    return decide_outcome(d, message, *decided);
   if (!d.state().open() || !d.state().exchanges.contains(message.correlation)) return ignore(d, message);
   if (std::holds_alternative<core::LeaseQueued>(message.body)) {
     d.emit(ExchangeProgressed{message.correlation, message.body});
@@ -120,6 +122,10 @@ void release_messages(Decision& d) {
   }
   for (const auto& [path, lease] : d.state().leases) {
     if (!lease.returning) all.push_back({lease.pool, path, return_of(lease)});
+  }
+  for (const auto& [path, operation] : d.state().operations) {
+    if (operation.status != OperationStatus::asking) continue;
+    all.push_back({inbox(), question_path(path, operation.attempt), core::ApprovalWithdrawn{}});
   }
   std::set<core::StreamId> later;  // the last one to each target closes (J18)
   std::vector<bool> closing(all.size());

@@ -141,6 +141,7 @@ Status apply_command(Decision& d, const CancelOperation& command) {
     if (operation.status == OperationStatus::waiting) {
       d.out().act(cancel_action(command.path, token_of(d.input(), operation.attempt, operation.counter)));
     }
+    if (operation.status == OperationStatus::asking) withdraw_question(d, command.path, operation);
     if (ends_on_cancel(operation)) end_soon(d, command.path, operation);
   }
   d.emit(OperationCancelRequested{command.path});
@@ -228,6 +229,7 @@ void apply(State& state, const OperationIntended& event, const core::TurnInfo& i
   operation.status = OperationStatus::intended;
   operation.counter = info.seq;
   operation.intended_epoch = info.epoch;
+  operation.intended_ms = info.time_ms;
   operation.probes_failed = 0;
 }
 void apply(State& state, const OperationAttemptFailed& event, const core::TurnInfo&) {

@@ -20,7 +20,33 @@ std::int64_t probe_delay_ms(const Operation& operation, const std::string& path)
   return core::retry_delay_ms(pace, operation.probes_failed + 1, seed_of(path));
 }
 
+/// Asks a person, in the inbox of approvals. `operation` is as it was before this turn.
+void ask(Decision& d, const std::string& path, const Operation& operation, base::Code code) {
+  d.out().send(inbox(), question_path(path, operation.attempt),
+               core::OutcomeAsked{
+                   .tenant = d.state().tenant,
+                   .user = d.state().user,
+                   .tool = operation.tool,
+                   .level = operation.options.level,
+                   .path = path,
+                   .target = operation.options.target,
+                   .key = operation_key(d.state().effect_root, path, operation.incarnation),
+                   .attempt = operation.attempt,
+                   .code = code,
+                   .sent_ms = operation.intended_ms,
+                   .unknown_ms = operation.unknown_since_ms != 0 ? operation.unknown_since_ms : d.now_ms(),
+                   .input = operation.input});
+}
+
 }  // namespace
+
+core::StreamId inbox() {
+  return core::StreamId::named(core::StreamKind::approvals, "");
+}
+
+void withdraw_question(Decision& d, const std::string& path, const Operation& operation) {
+  d.out().send(inbox(), question_path(path, operation.attempt), core::ApprovalWithdrawn{});
+}
 
 core::Action probe_action(const Operation& operation, const std::string& path, const std::string& key,
                           const core::DecideInput& input) {
@@ -52,6 +78,7 @@ void on_unknown(Decision& d, const std::string& path, const core::ActionFinished
     d.out().act(probe_action(operation, path,
                              operation_key(d.state().effect_root, path, operation.incarnation), d.input()));
   }
+  if (event.then == Recovery::ask) ask(d, path, operation, finished.code);
   d.emit(std::move(event));
 }
 
@@ -86,38 +113,42 @@ Status on_probed(Decision& d, const std::string& path, const core::ActionFinishe
     const bool again = operation.probes_failed + 1 < kMaxProbeFailures;
     event.next_ms = again ? d.now_ms() + probe_delay_ms(operation, path) : 0;
   }
-  if (event.next_ms != 0) d.out().start_timer(operation_timer(path), event.next_ms);
+  if (event.next_ms != 0) {
+    d.out().start_timer(operation_timer(path), event.next_ms);
+  } else {
+    ask(d, path, operation, finished.code);
+  }
   d.emit(std::move(event));
   return {};
 }
 
-Status decide_operator(Decision& d, const DecideOperation& command) {
-  if (!d.state().open()) return base::fail(base::Code::run_closed, "the run has ended");
-  const auto found = d.state().operations.find(command.path);
-  if (found == d.state().operations.end()) {
-    return base::fail(base::Code::not_found, "no operation is open under path " + command.path);
-  }
-  if (found->second.status != OperationStatus::asking) {
-    return base::fail(base::Code::invalid_argument,
-                      "the operation under path " + command.path + " does not wait for a decision");
+Status decide_outcome(Decision& d, const core::Message& message, const core::OutcomeDecided& decided) {
+  const auto at = message.correlation.rfind("?ask#");
+  const std::string path = message.correlation.substr(0, at);
+  const auto found = d.state().operations.find(path);
+  if (!d.state().open() || at == std::string::npos || found == d.state().operations.end() ||
+      found->second.status != OperationStatus::asking || message.source != inbox() ||
+      message.correlation != question_path(path, found->second.attempt) ||
+      decided.arguments != found->second.input.digest) {
+    return stale(message.correlation);
   }
   Operation operation = found->second;
-  d.emit(OperationDecided{command.path, command.verdict, command.by});
-  switch (command.verdict) {
-    case OperatorVerdict::done:
-      settle(d, command.path, core::Outcome::done, {.result = command.result});
+  d.emit(OperationDecided{path, decided.verdict, decided.by});
+  switch (decided.verdict) {
+    case core::OutcomeVerdict::done:
+      settle(d, path, core::Outcome::done, {.result = message.payload});
       break;
-    case OperatorVerdict::not_done:
-      settle(d, command.path, core::Outcome::not_done,
-             {.code = base::Code::effect_not_done, .message = "decided by " + command.by});
+    case core::OutcomeVerdict::not_done:
+      settle(d, path, core::Outcome::not_done,
+             {.code = base::Code::effect_not_done, .message = "decided by " + decided.by});
       break;
-    case OperatorVerdict::again:
+    case core::OutcomeVerdict::again:
       ++operation.incarnation;
       d.out().act({.kind = core::ActionKind::reserve,
                    .name = operation.tool,
-                   .path = command.path,
+                   .path = path,
                    .token = token_of(d.input(), operation.attempt + 1, d.input().seq),
-                   .key = operation_key(d.state().effect_root, command.path, operation.incarnation),
+                   .key = operation_key(d.state().effect_root, path, operation.incarnation),
                    .input = operation.input});
       break;
   }
@@ -155,7 +186,7 @@ void apply(State& state, const OperationProbeStarted& event, const core::TurnInf
 }
 /// `again` is a new operation as far as the outside is concerned: another key, and nothing in doubt about it.
 void apply(State& state, const OperationDecided& event, const core::TurnInfo& info) {
-  if (event.verdict != OperatorVerdict::again) return;
+  if (event.verdict != core::OutcomeVerdict::again) return;
   Operation& operation = state.operations[event.path];
   ++operation.incarnation;
   ++operation.attempt;

@@ -7,7 +7,7 @@
 
 namespace sandglass::engine::run {
 
-/// Probes that fail this often in a row end in a question to an operator.
+/// Probes that fail this often in a row end in a question to a person.
 inline constexpr std::uint32_t kMaxProbeFailures = 8;
 
 void settle(Decision& d, const std::string& path, core::Outcome outcome,
@@ -16,6 +16,8 @@ void settle(Decision& d, const std::string& path, core::Outcome outcome,
 void on_not_done(Decision& d, const std::string& path, const core::ActionFinished& finished);
 /// May have been done: reconciled as the tool declares, never sent again blindly (O2).
 void on_unknown(Decision& d, const std::string& path, const core::ActionFinished& finished);
+/// Takes back what a person was asked: the operation ends some other way.
+void withdraw_question(Decision& d, const std::string& path, const Operation& operation);
 /// An intent of an earlier owner without an outcome.
 Status on_owner_lost(Decision& d, const std::string& path);
 Status on_probed(Decision& d, const std::string& path, const core::ActionFinished& finished);

@@ -31,8 +31,9 @@ struct Operation {
   OperationStatus status = OperationStatus::waiting;
   std::uint32_t incarnation = 0;
   std::uint32_t attempt = 1;
-  std::uint64_t counter = 0;          // record that started the action that is out
-  std::uint64_t intended_epoch = 0;   // owner that intended the attempt
+  std::uint64_t counter = 0;         // record that started the action that is out
+  std::uint64_t intended_epoch = 0;  // owner that intended the attempt
+  std::int64_t intended_ms = 0;
   std::int64_t unknown_since_ms = 0;  // J16's waits count from here; 0: outcome not in doubt
   std::uint32_t probes_failed = 0;
   std::int64_t timer_due_ms = 0;

@@ -54,7 +54,7 @@ struct StepOptions {
 
 /// How an effect of unknown outcome is settled (O2). Stored.
 enum class Recovery : std::uint8_t {
-  ask = 0,     // an operator says; never sent again by itself
+  ask = 0,     // a person says; never sent again by itself
   probe = 1,   // activity `probe` asks the outside
   resend = 2,  // the target de-duplicates by key
 };
@@ -66,7 +66,7 @@ enum class OperationStatus : std::uint8_t {
   backoff = 2,     // until timer_due_ms, then waiting
   probing = 3,     // action `start` of the probe
   probe_wait = 4,  // until timer_due_ms, then probing
-  asking = 5,      // for an operator's decision
+  asking = 5,      // a person, who says what became of it
   ending = 6,      // ends in a turn of its own, by a timer that is due at once
 };
 
@@ -82,6 +82,7 @@ struct OperationOptions {
   std::string target;                        // shown in the operation log; clear, no secret
   std::string credential;                    // reference
   std::string approval;                      // path of the approval's exchange
+  std::uint32_t level = 2;                   // of the call: who may say what became of it
   friend bool operator==(const OperationOptions&, const OperationOptions&) = default;
 };
 
@@ -96,22 +97,16 @@ struct StuckReport {
   friend bool operator==(const StuckReport&, const StuckReport&) = default;
 };
 
-/// What an operator says about an operation of unknown outcome.
-enum class OperatorVerdict : std::uint8_t {
-  done = 0,      // it happened
-  not_done = 1,  // it did not; the operation ends so
-  again = 2,     // do it (once more), under a new key
-};
-
 std::string_view name_of(Recovery recovery);
 std::string_view name_of(OperationStatus status);
-std::string_view name_of(OperatorVerdict verdict);
 
 /// Key of an operation (J17), in hex: H(effect root, path, incarnation); the path has generation and ordinal.
 std::string operation_key(std::string_view effect_root, std::string_view path, std::uint32_t incarnation);
 /// Key of a step: stable over attempts and replays.
 std::string step_key(const core::StreamId& stream, std::string_view path);
 
+/// Under this correlation a person is asked what became of an operation's attempt, and answers.
+std::string question_path(std::string_view operation_path, std::uint32_t attempt);
 /// An operation's probe is an action under this path.
 std::string probe_path(std::string_view operation_path);
 

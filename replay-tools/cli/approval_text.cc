@@ -56,15 +56,17 @@ std::string part_lines(const ordered_json& part) {
 }  // namespace
 
 std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
-  std::string out = paint(Colour::bold, "Approval " + safe(approval.approval_id())) + " (" +
-                    safe(approval.status()) + ") of " + safe(approval.run_id()) + "\n";
+  const bool question = approval.kind() == "outcome";
+  std::string out =
+      paint(Colour::bold, (question ? "Unknown outcome " : "Approval ") + safe(approval.approval_id())) +
+      " (" + safe(approval.status()) + ") of " + safe(approval.run_id()) + "\n";
   out += label("tool") + safe(approval.tool()) + ", level " + std::to_string(approval.level()) + "\n";
   out += label("for") + safe(approval.tenant() + "/" + approval.user()) + "\n";
   const auto request = ordered_json::parse(approval.request(), nullptr, false);
   if (request.is_object()) {
     // What a person looks for first; then whatever else there is; the parts, which may be long, at the end.
-    static const std::set<std::string> kPlaced = {"target", "reason", "parts",
-                                                  "tool",   "level",  "arguments_digest"};
+    static const std::set<std::string> kPlaced = {
+        "target", "reason", "parts", "tool", "level", "arguments_digest", "sent_ms", "unknown_since_ms"};
     for (const char* name : {"target", "reason"}) {
       if (request.contains(name))
         out += label(name) + safe_block(plain(request[name]), std::string(20, ' ')) + "\n";
@@ -82,11 +84,25 @@ std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
     out += label("request") + safe_block(approval.request(), std::string(20, ' ')) + "\n";
   }
   out += label("arguments digest") + engine::base::to_hex(approval.arguments_digest()) + "\n";
-  out += label("asked") + show_time(approval.asked_ms()) + ", expires " + show_time(approval.expires_ms()) +
-         "\n";
+  if (question && request.is_object()) {
+    out += label("sent") + show_time(request.value("sent_ms", std::int64_t{0})) + ", unknown since " +
+           show_time(request.value("unknown_since_ms", std::int64_t{0})) + "\n";
+  }
+  out += label("asked") + show_time(approval.asked_ms());
+  if (!question) out += ", expires " + show_time(approval.expires_ms());
+  out += "\n";
+  if (question && approval.status() == "waiting") {
+    out += label("answer with") + "sandglass settle " + safe(approval.approval_id()) +
+           " done|not-done|again, once you know\n";
+  }
   for (const auto& verdict : approval.verdicts()) {
-    out += label(verdict.approve() ? "approved by" : "denied by") + safe(verdict.who()) + ", " +
-           show_time(verdict.at_ms()) + "\n";
+    static constexpr const char* kOutcomes[] = {"", "done, says", "not done, says", "again, says"};
+    const auto outcome = static_cast<std::size_t>(verdict.outcome());
+    const bool answered = outcome > 0 && outcome < std::size(kOutcomes);
+    out += label(answered            ? kOutcomes[outcome]
+                 : verdict.approve() ? "approved by"
+                                     : "denied by") +
+           safe(verdict.who()) + ", " + show_time(verdict.at_ms()) + "\n";
   }
   return out;
 }

@@ -61,24 +61,19 @@ struct SignalArgs {
 };
 Outcome signal(Session& session, const SignalArgs& args);
 
-struct DecideOperationArgs {
-  std::string run_id;
-  std::string path;
-  std::string verdict;  // done, not-done, again
-  std::string result;
-  std::string request_id;
-};
-Outcome decide_operation(Session& session, const DecideOperationArgs& args);
-
 struct ApprovalArgs {
   std::string id;      // of an approval or of its run; empty: the only one that waits
   std::string digest;  // hex; empty: that of what is shown now
   std::string reason;
   std::string request_id;
   bool approve = true;
-  bool yes = false;  // do not ask on a terminal
+  bool yes = false;     // do not ask on a terminal
+  std::string outcome;  // settle: done, not-done, again
+  std::string result;   // settle, done: JSON
 };
 Outcome decide(Session& session, const ApprovalArgs& args);
+/// Says what became of an effect of unknown outcome.
+Outcome settle(Session& session, const ApprovalArgs& args);
 Outcome list_approvals(Session& session, const ApprovalArgs& args);
 
 struct ArtifactArgs {

@@ -79,7 +79,9 @@ class Follower {
       }
     }
     for (const auto& event : update.events()) {
+      const bool question = event.type() == "OperationUnknown" || event.type() == "OperationProbed";
       if (event.type() == "ExchangeOpened" && event.name() == "approvals") waiting_for_approval();
+      if (question && last_.questions() > 0) waiting_for_approval();
     }
     return last_.status() != api::RUN_STATUS_STUCK || !options_.cancel_on_interrupt;
   }
@@ -125,6 +127,7 @@ class Follower {
       return true;
     }
     std::fputs(approval_text(approval).c_str(), stdout);
+    if (approval.kind() == "outcome") return true;  // its text says how to answer
     if (terminal_ && options_.ask_approvals) {
       ask(approval);
       return true;

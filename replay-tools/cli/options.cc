@@ -162,6 +162,13 @@ class CommandLine {
     return added;
   }
 
+  void decision_options(CLI::App& decided) {
+    decided.add_option("--digest", approval_.digest, "digest of the arguments that you saw, 64 hex digits");
+    decided.add_option("--reason", approval_.reason, "why");
+    decided.add_option("--request-id", approval_.request_id, "the same id again changes nothing");
+    decided.add_flag("--yes", approval_.yes, "do not ask on the terminal");
+  }
+
   void decision_commands() {
     for (const bool approve : {true, false}) {
       auto* decided =
@@ -172,22 +179,18 @@ class CommandLine {
                     return decide(session, approval_);
                   });
       decided->add_option("id", approval_.id, "approval or run (default: the only one that waits)");
-      decided->add_option("--digest", approval_.digest,
-                          "digest of the arguments that you saw, 64 hex digits");
-      decided->add_option("--reason", approval_.reason, "why");
-      decided->add_option("--request-id", approval_.request_id, "the same id again changes nothing");
-      decided->add_flag("--yes", approval_.yes, "do not ask on the terminal");
+      decision_options(*decided);
     }
-    command(app_, "approvals", "list what waits for a decision", [this](Session& session) {
-      return list_approvals(session, approval_);
-    })->add_option("run", approval_.id, "of this run only");
-    auto* operation = command(app_, "decide-operation", "say what became of an operation of unknown outcome",
-                              [this](Session& session) { return decide_operation(session, operation_); });
-    operation->add_option("run", operation_.run_id, "id of the run")->required();
-    operation->add_option("path", operation_.path, "path of the operation (`sandglass show`)")->required();
-    operation->add_option("verdict", operation_.verdict, "done, not-done or again")->required();
-    operation->add_option("--result", operation_.result, "with done: what the workflow gets, JSON");
-    operation->add_option("--request-id", operation_.request_id, "the same id again changes nothing");
+    command(app_, "approvals", "list what waits for a person: approvals, and effects of unknown outcome",
+            [this](Session& session) { return list_approvals(session, approval_); })
+        ->add_option("run", approval_.id, "of this run only");
+    auto* settled = command(app_, "settle", "say what became of an effect whose outcome is unknown",
+                            [this](Session& session) { return settle(session, approval_); });
+    settled->add_option("id", approval_.id, "its id in `sandglass approvals`, or its run")->required();
+    settled->add_option("outcome", approval_.outcome, "done, not-done, or again: do it once more")
+        ->required();
+    settled->add_option("--result", approval_.result, "with done: what the workflow gets, JSON");
+    decision_options(*settled);
   }
 
   void history_commands() {
@@ -254,7 +257,6 @@ class CommandLine {
   ListArgs list_;
   RunIdArgs run_id_;
   SignalArgs signal_;
-  DecideOperationArgs operation_;
   ApprovalArgs approval_;
   ArtifactArgs artifact_;
   DebugArgs debug_;

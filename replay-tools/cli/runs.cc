@@ -1,4 +1,4 @@
-// start, list, watch, signal, cancel, terminate, resume, decide-operation.
+// start, list, watch, signal, cancel, terminate, resume.
 #include <nlohmann/json.hpp>
 
 #include "engine/base/data_folder.h"
@@ -172,26 +172,6 @@ Outcome resume(Session& session, const RunIdArgs& args) {
   request.set_request_id(id_or_new(args.request_id));
   request.set_run_id(args.run_id);
   return changed(session, (*client)->resume_run(request), args.run_id, "resumed");
-}
-
-Outcome decide_operation(Session& session, const DecideOperationArgs& args) {
-  api::DecideOperationRequest request;
-  if (args.verdict == "done") {
-    request.set_verdict(api::OPERATION_VERDICT_DONE);
-  } else if (args.verdict == "not-done") {
-    request.set_verdict(api::OPERATION_VERDICT_NOT_DONE);
-  } else if (args.verdict == "again") {
-    request.set_verdict(api::OPERATION_VERDICT_AGAIN);
-  } else {
-    return base::fail(Code::usage, "the verdict is done, not-done or again");
-  }
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
-  request.set_request_id(id_or_new(args.request_id));
-  request.set_run_id(args.run_id);
-  request.set_path(args.path);
-  request.set_result(args.result);
-  return changed(session, (*client)->decide_operation(request), args.run_id, "operation decided");
 }
 
 }  // namespace sandglass::replay_tools::cli

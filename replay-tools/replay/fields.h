@@ -62,8 +62,8 @@ inline std::string text_of(engine::run::Phase value) {
 inline std::string text_of(engine::run::Recovery value) {
   return std::string(engine::run::name_of(value));
 }
-inline std::string text_of(engine::run::OperatorVerdict value) {
-  return std::string(engine::run::name_of(value));
+inline std::string text_of(engine::core::OutcomeVerdict value) {
+  return std::string(engine::core::name_of(value));
 }
 inline std::string text_of(engine::run::OperationStatus value) {
   return std::string(engine::run::name_of(value));
@@ -131,7 +131,7 @@ void add(Facts& facts, const std::string& path, const Value& value) {
   F(status) F(phase) F(path) F(id) F(name) F(number) F(activity) F(tool) F(workflow) F(version) \
   F(tenant) F(user) F(session) F(history_root) F(effect_root) F(generation) F(schema_version) \
   F(workflow_version) F(restart_seq) F(commands) F(started_ms) F(closed_ms) F(scheduled_ms) \
-  F(attempt) F(incarnation) F(counter) F(intended_epoch) F(key) F(kind) F(target) F(source) F(pool) \
+  F(attempt) F(incarnation) F(counter) F(intended_epoch) F(intended_ms) F(sent_ms) F(unknown_ms) F(key) F(kind) F(target) F(source) F(pool) \
   F(correlation) F(body) F(lease) F(sandbox) F(token) F(ttl_ms) F(provider) F(unenforced) \
   F(template_name) F(reservation) F(run) F(wait_timeout_ms) F(position) F(queue_position) F(level) \
   F(arguments) F(expires_ms) F(approvers) F(approval) F(kept) F(returning) F(outcome) F(verdict) \

@@ -21,7 +21,7 @@ std::unexpected<base::Error> damaged(std::string_view what) {
 }
 
 bool is_status(std::uint32_t value) {
-  return value >= 1 && value <= 6;
+  return value >= 1 && value <= 7;
 }
 
 /// ApprovalAsked and the state's Approval have these in common.
@@ -38,6 +38,16 @@ void asked_to_proto(const std::string& id, const From& from, pb::ApprovalAsked& 
   engine::codec::to_proto(from.request, *out.mutable_request());
   out.set_approvers(from.approvers);
   out.set_expires_ms(from.expires_ms);
+  if (!from.doubt) return;
+  auto& doubt = *out.mutable_doubt();
+  doubt.set_path(from.doubt->path);
+  doubt.set_target(from.doubt->target);
+  doubt.set_key(from.doubt->key);
+  doubt.set_attempt(from.doubt->attempt);
+  doubt.set_code(static_cast<std::uint32_t>(from.doubt->code));
+  doubt.set_sent_ms(from.doubt->sent_ms);
+  doubt.set_unknown_ms(from.doubt->unknown_ms);
+  engine::codec::to_proto(from.doubt->input, *doubt.mutable_input());
 }
 
 template <class To>
@@ -57,6 +67,18 @@ base::Result<To> asked_from_proto(const pb::ApprovalAsked& in) {
   out.request = *request;
   out.approvers = in.approvers();
   out.expires_ms = in.expires_ms();
+  if (in.has_doubt()) {
+    const auto input = engine::codec::from_proto(in.doubt().input());
+    if (!input) return damaged("ApprovalAsked");
+    out.doubt = Doubt{.path = in.doubt().path(),
+                      .target = in.doubt().target(),
+                      .key = in.doubt().key(),
+                      .attempt = in.doubt().attempt(),
+                      .code = static_cast<base::Code>(in.doubt().code()),
+                      .sent_ms = in.doubt().sent_ms(),
+                      .unknown_ms = in.doubt().unknown_ms(),
+                      .input = *input};
+  }
   return out;
 }
 
@@ -67,17 +89,22 @@ void to_proto(const Verdict& verdict, pb::ApprovalVerdict& out) {
   out.set_at_ms(verdict.at_ms);
   out.set_own_request(verdict.own_request);
   engine::codec::to_proto(verdict.reason, *out.mutable_reason());
+  if (verdict.outcome) out.set_outcome(static_cast<std::uint32_t>(*verdict.outcome) + 1);
 }
 
 base::Result<Verdict> from_proto(const pb::ApprovalVerdict& in) {
   const auto reason = engine::codec::from_proto(in.reason());
   if (!reason) return damaged("a verdict's reason");
+  std::optional<core::OutcomeVerdict> outcome;
+  if (in.outcome() > static_cast<std::uint32_t>(core::OutcomeVerdict::again) + 1) return damaged("a verdict");
+  if (in.outcome() != 0) outcome = static_cast<core::OutcomeVerdict>(in.outcome() - 1);
   return Verdict{.approve = in.approve(),
                  .who = in.who(),
                  .role = in.role(),
                  .at_ms = in.at_ms(),
                  .own_request = in.own_request(),
-                 .reason = *reason};
+                 .reason = *reason,
+                 .outcome = outcome};
 }
 
 struct Encode {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "engine/base/codes.h"
@@ -108,7 +109,7 @@ struct ApprovalRequested {
   friend bool operator==(const ApprovalRequested&, const ApprovalRequested&) = default;
 };
 
-/// run → approvals: the run has ended or no longer waits.
+/// run → approvals: the run has ended, or no longer waits for what it asked under this correlation.
 struct ApprovalWithdrawn {
   friend bool operator==(const ApprovalWithdrawn&, const ApprovalWithdrawn&) = default;
 };
@@ -121,9 +122,55 @@ struct ApprovalDecided {
   friend bool operator==(const ApprovalDecided&, const ApprovalDecided&) = default;
 };
 
-using MessageBody = std::variant<LeaseRequested, LeaseCancelled, LeaseReserved, LeaseGranted, LeaseRefused,
-                                 LeaseQueued, LeaseExpiring, LeaseKept, LeaseReturned, LeaseEnded,
-                                 ReservationFreed, ApprovalRequested, ApprovalWithdrawn, ApprovalDecided>;
+/// What a person says became of an effect whose outcome is unknown. Stored.
+enum class OutcomeVerdict : std::uint8_t {
+  done = 0,      // it happened
+  not_done = 1,  // it did not
+  again = 2,     // do it (once more), under a new key
+};
+constexpr std::string_view name_of(OutcomeVerdict verdict) {
+  switch (verdict) {
+    case OutcomeVerdict::done:
+      return "done";
+    case OutcomeVerdict::not_done:
+      return "not-done";
+    case OutcomeVerdict::again:
+      return "again";
+  }
+  return "unknown";
+}
+
+/// run → approvals: an effect was sent and nobody knows whether it happened; a person finds out and says.
+/// What was to be sent is `input`, a payload of the run; `arguments`, its digest, is what the answer is bound
+/// to.
+struct OutcomeAsked {
+  std::string tenant;
+  std::string user;
+  std::string tool;
+  std::uint32_t level = 2;
+  std::string path;    // of the operation
+  std::string target;  // clear, no secret
+  std::string key;
+  std::uint32_t attempt = 1;
+  base::Code code = base::Code::operation_unknown;  // why it is unknown
+  std::int64_t sent_ms = 0;                         // when it was intended
+  std::int64_t unknown_ms = 0;
+  PayloadRef input;
+  friend bool operator==(const OutcomeAsked&, const OutcomeAsked&) = default;
+};
+
+/// approvals → run. The payload is the effect's result, if it is known (done).
+struct OutcomeDecided {
+  ContentDigest arguments;
+  OutcomeVerdict verdict = OutcomeVerdict::not_done;
+  std::string by;
+  friend bool operator==(const OutcomeDecided&, const OutcomeDecided&) = default;
+};
+
+using MessageBody =
+    std::variant<LeaseRequested, LeaseCancelled, LeaseReserved, LeaseGranted, LeaseRefused, LeaseQueued,
+                 LeaseExpiring, LeaseKept, LeaseReturned, LeaseEnded, ReservationFreed, ApprovalRequested,
+                 ApprovalWithdrawn, ApprovalDecided, OutcomeAsked, OutcomeDecided>;
 
 /// A message on its way. (source, target) pairs are in order of (source_seq, index).
 struct Message {

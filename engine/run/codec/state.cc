@@ -52,7 +52,7 @@ class Io {
   }
   void io(OperationOptions& options) {
     io(options.retry, options.recovery, options.probe, options.permit_ms, options.attempt_timeout_ms,
-       options.settle_ms, options.target, options.credential, options.approval);
+       options.settle_ms, options.target, options.credential, options.approval, options.level);
   }
   void io(StuckReport& report) {
     io(report.code, report.expected, report.actual, report.event_seq, report.path, report.message);
@@ -63,8 +63,9 @@ class Io {
   }
   void io(Operation& operation) {
     io(operation.tool, operation.input, operation.options, operation.status, operation.incarnation,
-       operation.attempt, operation.counter, operation.intended_epoch, operation.unknown_since_ms,
-       operation.probes_failed, operation.timer_due_ms, operation.cancel_requested, operation.end_code);
+       operation.attempt, operation.counter, operation.intended_epoch, operation.intended_ms,
+       operation.unknown_since_ms, operation.probes_failed, operation.timer_due_ms,
+       operation.cancel_requested, operation.end_code);
   }
   void io(Exchange& exchange) { io(exchange.target, exchange.kind, exchange.queue_position); }
   void io(Lease& lease) { io(lease.pool, lease.sandbox, lease.token, lease.returning); }

@@ -159,6 +159,7 @@ struct Wire<OperationScheduled> {
     out.set_target(options.target);
     out.set_credential(options.credential);
     out.set_approval(options.approval);
+    out.set_level(options.level);
     out.set_conflict(event.conflict);
   }
   static Result<OperationScheduled> read(const Proto& in) {
@@ -174,6 +175,7 @@ struct Wire<OperationScheduled> {
     options.target = in.target();
     options.credential = in.credential();
     options.approval = in.approval();
+    options.level = in.level();
     return event;
   }
 };
@@ -245,7 +247,7 @@ struct Wire<OperationDecided> {
   }
   static Result<OperationDecided> read(const Proto& in) {
     OperationDecided event{.path = in.path(), .by = in.by()};
-    SG_RUN_TAKE(event.verdict, enum_from(in.verdict(), OperatorVerdict::again));
+    SG_RUN_TAKE(event.verdict, enum_from(in.verdict(), core::OutcomeVerdict::again));
     return event;
   }
 };

@@ -171,6 +171,92 @@ TEST(Approvals, ARepeatedQuestionGetsTheAnswerThatWasGiven) {  // O8
   EXPECT_EQ(sent<core::ApprovalDecided>(stream.last, kRun).at(0).code, Code::approval_denied);
 }
 
+/// A question about an effect of unknown outcome.
+struct Questions : Approvals {
+  std::string ask_outcome(std::uint32_t level = 2, std::uint32_t attempt = 1) {
+    const std::string path = "0/send#0?ask#" + std::to_string(attempt);
+    const core::OutcomeAsked body{.tenant = "t",
+                                  .user = "ann",
+                                  .tool = "http_request",
+                                  .level = level,
+                                  .path = "0/send#0",
+                                  .target = "https://example.org",
+                                  .key = "k",
+                                  .attempt = attempt,
+                                  .code = Code::timed_out,
+                                  .sent_ms = 500,
+                                  .unknown_ms = 900,
+                                  .input = {.seq = 3, .slot = 1, .size = 9, .digest = kArguments}};
+    EXPECT_TRUE(apply(received(kRun, path, body), 1000));
+    return approval_id(kRun, path);
+  }
+  Code settle(const std::string& id, core::OutcomeVerdict outcome, std::string who = "bob",
+              core::ContentDigest arguments = kArguments) {
+    const auto said = apply(Decide{.id = id,
+                                   .arguments = arguments,
+                                   .tenant = "t",
+                                   .who = std::move(who),
+                                   .role = "approver",
+                                   .outcome = outcome,
+                                   .result = core::DigestKey().make(core::Encoding::json, "7")},
+                            2000);
+    return said ? Code::ok : said.error().code;
+  }
+};
+
+TEST(Questions, AWordAboutAnOutcomeReachesItsRunOnce) {  // O2
+  for (const auto outcome :
+       {core::OutcomeVerdict::done, core::OutcomeVerdict::not_done, core::OutcomeVerdict::again}) {
+    Questions stream;
+    const std::string id = stream.ask_outcome();
+    EXPECT_TRUE(stream.last.timers_started.empty()) << "waiting cannot settle it";
+    EXPECT_EQ(stream.state.approvals.at(id).doubt->sent_ms, 500);
+    EXPECT_EQ(stream.settle(id, outcome), Code::ok);
+    const auto told = sent<core::OutcomeDecided>(stream.last, kRun);
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0], (core::OutcomeDecided{kArguments, outcome, "bob"}));
+    EXPECT_EQ(stream.last.messages[0].payload.slot->bytes, "7");
+    EXPECT_EQ(stream.last.messages[0].correlation, "0/send#0?ask#1");
+    EXPECT_EQ(stream.status(id), ApprovalStatus::answered);
+    EXPECT_EQ(stream.settle(id, outcome, "carol"), Code::ok) << "the same again";
+    EXPECT_TRUE(stream.last.messages.empty());
+    const auto other =
+        outcome == core::OutcomeVerdict::done ? core::OutcomeVerdict::again : core::OutcomeVerdict::done;
+    EXPECT_EQ(stream.settle(id, other, "carol"), Code::approval_decided);
+  }
+}
+
+TEST(Questions, AYesIsNoAnswerToAQuestionNorAnOutcomeToAnApproval) {
+  Questions stream;
+  const std::string question = stream.ask_outcome();
+  const std::string approval = stream.ask();
+  EXPECT_EQ(stream.decide(question, true), Code::invalid_argument);
+  EXPECT_EQ(stream.settle(approval, core::OutcomeVerdict::done), Code::invalid_argument);
+  EXPECT_EQ(stream.status(question), ApprovalStatus::waiting);
+  EXPECT_EQ(stream.status(approval), ApprovalStatus::waiting);
+}
+
+TEST(Questions, TheSameChecksHoldAsForApprovals) {  // ADV-G7, ADV-G10, ADV-E30
+  Questions stream;
+  const std::string id = stream.ask_outcome(3);
+  EXPECT_EQ(stream.settle(id, core::OutcomeVerdict::done, "bob", {base::sha256("other")}),
+            Code::approval_mismatch);
+  EXPECT_EQ(stream.settle(id, core::OutcomeVerdict::again, "ann"), Code::permission_denied);
+  EXPECT_EQ(
+      stream
+          .apply(
+              Decide{.id = id, .arguments = kArguments, .tenant = "x", .outcome = core::OutcomeVerdict::done},
+              2000)
+          .error()
+          .code,
+      Code::not_found);
+  EXPECT_EQ(stream.settle(id, core::OutcomeVerdict::again, "bob"), Code::ok);
+  const std::string next = stream.ask_outcome(3, 2);
+  EXPECT_NE(next, id) << "the next attempt is another question";
+  ASSERT_TRUE(stream.apply(received(kRun, "0/send#0?ask#2", core::ApprovalWithdrawn{}), 3000));
+  EXPECT_EQ(stream.settle(next, core::OutcomeVerdict::done), Code::approval_withdrawn);
+}
+
 TEST(Approvals, OnlyTheLastEndedOnesStayInTheState) {
   Approvals stream;
   for (std::size_t i = 0; i < kEndedKept + 5; ++i) {

@@ -8,6 +8,7 @@ using core::ActionKind;
 using core::Outcome;
 
 constexpr auto kPath = "0/send#0";
+const core::StreamId kInbox = core::StreamId::named(core::StreamKind::approvals, "");
 
 run::OperationOptions options(run::Recovery recovery) {
   return {.retry = {.max_attempts = 3, .jitter = 0},
@@ -152,31 +153,73 @@ TEST_F(RunOperation, AskIsNeverSentAgainByItself) {
   EXPECT_EQ(operation().status, run::OperationStatus::asking);
   EXPECT_TRUE(bench.timers.empty());
   EXPECT_TRUE(bench.actions.empty());
+  ASSERT_EQ(bench.messages.size(), 1U);
+  const core::Message& question = bench.messages.at(0);
+  EXPECT_EQ(question.target, kInbox);
+  EXPECT_EQ(question.correlation, run::question_path(kPath, 1));
+  const auto& asked = std::get<core::OutcomeAsked>(question.body);
+  EXPECT_EQ(asked.path, kPath);
+  EXPECT_EQ(asked.key, action.key);
+  EXPECT_EQ(asked.code, Code::timed_out);
+  EXPECT_EQ(asked.input, operation().input);
+  EXPECT_EQ(asked.sent_ms, bench.now_ms);
   EXPECT_TRUE(bench.recover().empty());
   EXPECT_FALSE(run::RunDecider::in_flight(bench.state));
 }
 
-TEST_F(RunOperation, OperatorsDecisionIsTakenOnce) {
+TEST_F(RunOperation, APersonsWordIsTakenOnceAndOnlyAboutTheAttemptThatIsInDoubt) {
   for (const auto verdict :
-       {run::OperatorVerdict::done, run::OperatorVerdict::not_done, run::OperatorVerdict::again}) {
+       {core::OutcomeVerdict::done, core::OutcomeVerdict::not_done, core::OutcomeVerdict::again}) {
     bench = RunBench{};
     const core::Action action = effect(run::Recovery::ask);
-    const run::DecideOperation decision{
-        .path = kPath, .verdict = verdict, .by = "ann", .result = bench.json("7")};
-    EXPECT_EQ(bench.give(decision).error().code, Code::invalid_argument);  // nothing is in doubt yet
+    const auto said = [&](std::uint32_t attempt, core::ContentDigest arguments,
+                          const core::StreamId& source = kInbox) {
+      core::MessageReceived word;
+      word.message = {.source = source,
+                      .target = bench.stream,
+                      .correlation = run::question_path(kPath, attempt),
+                      .body = core::OutcomeDecided{arguments, verdict, "ann"},
+                      .payload = bench.json("7")};
+      return word;
+    };
+    const core::ContentDigest arguments = operation().input.digest;
+    EXPECT_EQ(bench.give(said(1, arguments)).error().code,
+              Code::stale_completion);  // nothing is in doubt yet
     ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
-    ASSERT_TRUE(bench.give(decision));
+    EXPECT_FALSE(bench.give(said(2, arguments)));
+    EXPECT_FALSE(bench.give(said(1, {base::sha256("other")})));
+    EXPECT_FALSE(bench.give(said(1, arguments, bench.stream)));
+    ASSERT_TRUE(bench.give(said(1, arguments)));
     const auto reserve = bench.actions;
-    EXPECT_FALSE(bench.give(decision));
+    EXPECT_FALSE(bench.give(said(1, arguments)));
     EXPECT_EQ(bench.count<run::OperationDecided>(), 1U);
-    if (verdict == run::OperatorVerdict::again) {
+    if (verdict == core::OutcomeVerdict::again) {
       const core::Action again = intend(reserve.at(0));
       EXPECT_EQ(again.key, run::operation_key(bench.stream.text(), kPath, 1));
       EXPECT_NE(again.key, action.key);
+      ASSERT_TRUE(bench.give(bench.failed(again, Code::timed_out, true, Outcome::unknown)));
+      EXPECT_EQ(bench.messages.at(0).correlation, run::question_path(kPath, 2)) << "a new question";
     } else {
       EXPECT_EQ(bench.last<run::OperationSettled>()->outcome,
-                verdict == run::OperatorVerdict::done ? Outcome::done : Outcome::not_done);
+                verdict == core::OutcomeVerdict::done ? Outcome::done : Outcome::not_done);
     }
+  }
+}
+
+TEST_F(RunOperation, AQuestionIsTakenBackWhenTheOperationOrTheRunEndsOtherwise) {
+  for (const bool terminate : {false, true}) {
+    bench = RunBench{};
+    const core::Action action = effect(run::Recovery::ask);
+    ASSERT_TRUE(bench.give(bench.failed(action, Code::timed_out, true, Outcome::unknown)));
+    if (terminate) {
+      ASSERT_TRUE(bench.give(run::Terminate{"now"}));
+    } else {
+      ASSERT_TRUE(bench.apply({run::CancelOperation{kPath}}));
+    }
+    ASSERT_EQ(bench.messages.size(), 1U);
+    EXPECT_TRUE(std::holds_alternative<core::ApprovalWithdrawn>(bench.messages.at(0).body));
+    EXPECT_EQ(bench.messages.at(0).correlation, run::question_path(kPath, 1));
+    EXPECT_EQ(bench.messages.at(0).closing, terminate);
   }
 }
 
@@ -189,6 +232,7 @@ TEST_F(RunOperation, ProbeThatKeepsFailingEndsInAQuestion) {
     if (i < 7) bench.pass_time(bench.timers.begin()->first);
   }
   EXPECT_EQ(operation().status, run::OperationStatus::asking);
+  EXPECT_TRUE(std::holds_alternative<core::OutcomeAsked>(bench.messages.at(0).body));
 }
 
 TEST_F(RunOperation, CancelEndsWhatIsNotOutAndWaitsForWhatIs) {

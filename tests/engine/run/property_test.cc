@@ -69,11 +69,24 @@ class Player {
         break;
       case 11:
         if (below(8) == 0) (void)bench_.give(run::Cancel{"c"});
-        (void)bench_.give(
-            run::DecideOperation{.path = path(), .verdict = static_cast<run::OperatorVerdict>(below(3))});
+        (void)bench_.give(said(path()));
         break;
     }
     collect();
+  }
+
+  /// A person's word about whatever is, or is not, in doubt under this path.
+  core::MessageReceived said(const std::string& at) {
+    const auto found = bench_.state.operations.find(at);
+    core::MessageReceived received;
+    received.message.source = core::StreamId::named(core::StreamKind::approvals, "");
+    core::OutcomeDecided decided{.verdict = static_cast<core::OutcomeVerdict>(below(3)), .by = "ann"};
+    if (found != bench_.state.operations.end()) {
+      received.message.correlation = run::question_path(at, found->second.attempt);
+      decided.arguments = found->second.input.digest;
+    }
+    received.message.body = std::move(decided);
+    return received;
   }
 
   std::vector<run::WorkflowCommand> commands() {
