@@ -13,7 +13,7 @@ using State = ApprovalsState;
 using Writer = core::TurnWriter<Decider::Event>;
 
 std::string expiry_timer(const std::string& id) {
-  return "expiry:" + id;
+  return core::kCalendarTimer + ("expiry:" + id);
 }
 
 base::Code code_of(ApprovalStatus status) {
@@ -79,8 +79,9 @@ class Turn {
       if (known->second.status != ApprovalStatus::waiting) answer(known->second, known->second.status, {});
       return;
     }
-    const std::int64_t expires =
-        request.expires_ms > 0 ? request.expires_ms : input_.now_ms + kDefaultExpiryMs;
+    // The run reckons in the engine's time; a person is told, and held to, what the clock on the wall shows.
+    const std::int64_t wait = request.expires_ms > 0 ? request.expires_ms - input_.now_ms : kDefaultExpiryMs;
+    const std::int64_t expires = input_.calendar() + wait;
     writer_.start_timer(expiry_timer(id), expires);
     writer_.emit(ApprovalAsked{.id = id,
                                .run = message.source,
@@ -166,7 +167,7 @@ class Turn {
       return base::fail(error->code, "approval " + decision.id + ": " + error->message);
     }
     if (approval.doubt) return settle(decision, approval);
-    if (input_.now_ms >= approval.expires_ms) {
+    if (input_.calendar() >= approval.expires_ms) {
       return base::fail(base::Code::approval_expired, "approval " + decision.id + " expired at " +
                                                           std::to_string(approval.expires_ms) +
                                                           " ms; nothing was done; the run must ask again");

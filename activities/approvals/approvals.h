@@ -121,7 +121,7 @@ struct ApprovalEnded {
 /// A person's decision. Refused, without any change:
 ///   not_found            no such approval, or of another tenant
 ///   approval_mismatch    `arguments` is not what the approval is bound to (in every state first, FR-14)
-///   approval_expired     the deadline has passed on the engine's clock, whether or not its timer has fired
+///   approval_expired     the deadline has passed by the calendar, whether or not its timer has fired
 ///   (FR-109) approval_withdrawn   the run no longer waits, or was gone before it used the approval
 ///   approval_decided     decided otherwise already; the message says what, by whom and when
 ///   invalid_argument     yes or no to a question about an outcome, or an outcome for an approval

@@ -8,7 +8,8 @@
 
 namespace sandglass::engine::base {
 
-/// Milliseconds since 1970-01-01 UTC. May step when the operator sets the clock.
+/// Milliseconds since 1970-01-01 UTC. A machine's own steps when it is set; the engine's (steady_clock.h)
+/// does not.
 using WallMs = std::int64_t;
 /// Nanoseconds of a clock that never goes back within one process; its zero has no meaning.
 using MonotonicNs = std::int64_t;
@@ -19,6 +20,8 @@ class Clock {
   virtual ~Clock() = default;
   virtual WallMs wall_ms() const = 0;
   virtual MonotonicNs monotonic_ns() const = 0;
+  /// What a clock on the wall shows: for deadlines that people were told.
+  virtual WallMs calendar_ms() const { return wall_ms(); }
 };
 
 /// Thread rule: callable from any thread. Real adapter: the kernel's generator.

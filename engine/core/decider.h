@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,17 +52,27 @@ struct ActivationFailed {
   base::Error error;
 };
 
+/// `due_ms` is in the engine's time; of a key that is_calendar_timer() in what a clock on the wall shows.
 struct TimerChange {
   std::string key;
-  std::int64_t due_ms = 0;  // wall time
+  std::int64_t due_ms = 0;
 };
+
+/// Timers of deadlines that people were told: the machine's clock decides, also when somebody sets it.
+inline constexpr char kCalendarTimer = '@';
+inline bool is_calendar_timer(std::string_view key) {
+  return key.starts_with(kCalendarTimer);
+}
 
 /// What a decision may know besides state and command.
 struct DecideInput {
   StreamId stream;
   std::uint64_t seq = 0;    // of the record being made
-  std::int64_t now_ms = 0;  // wall time; recorded as the record's time
+  std::int64_t now_ms = 0;  // the engine's time; recorded as the record's time
   OwnerEpoch epoch = 0;
+  std::int64_t calendar_ms = 0;  // what a clock on the wall shows; 0: the same as now_ms
+
+  std::int64_t calendar() const { return calendar_ms != 0 ? calendar_ms : now_ms; }
 };
 
 /// The clear facts of the record that an event stands in; the same live and at replay.

@@ -28,7 +28,7 @@ void DueTimers::open(std::int64_t low_water_ms) {
 void DueTimers::decided(const core::StreamId& stream, const codec::TurnHeader& header) {
   for (const auto& change : header.timers_ended) {
     const DueTimer timer{change.due_ms, stream, change.key};
-    soon_.erase(timer);
+    soon_of(timer).erase(timer);
     fired_.erase(timer);
     undurable_.erase(timer);
     ended_.insert(timer);
@@ -36,7 +36,7 @@ void DueTimers::decided(const core::StreamId& stream, const codec::TurnHeader& h
   for (const auto& change : header.timers_started) {
     const DueTimer timer{change.due_ms, stream, change.key};
     ended_.erase(timer);
-    if (timer.due_ms < horizon_ms_) soon_.insert(timer);
+    if (timer.due_ms < horizon_ms_) soon_of(timer).insert(timer);
     undurable_.insert(timer);
   }
   shed();
@@ -54,25 +54,30 @@ void DueTimers::forget_ended() {
   ended_durable_.clear();
 }
 
-void DueTimers::poll(std::int64_t now_ms, std::size_t limit, std::vector<DueTimer>& out) {
-  look_ahead(now_ms);
-  while (limit-- > 0 && !soon_.empty() && soon_.begin()->due_ms <= now_ms) {
-    auto node = soon_.extract(soon_.begin());
-    out.push_back(node.value());
-    fired_.insert(std::move(node));
+void DueTimers::poll(const Now& now, std::size_t limit, std::vector<DueTimer>& out) {
+  look_ahead(std::max(now.wall_ms, now.calendar()));
+  const std::pair<std::set<DueTimer>*, std::int64_t> clocks[] = {{&soon_, now.wall_ms},
+                                                                 {&soon_by_calendar_, now.calendar()}};
+  for (const auto& [soon, now_ms] : clocks) {
+    while (limit > 0 && !soon->empty() && soon->begin()->due_ms <= now_ms) {
+      --limit;
+      auto node = soon->extract(soon->begin());
+      out.push_back(node.value());
+      fired_.insert(std::move(node));
+    }
   }
 }
 
 // The horizon moves first and the scan follows: what is decided meanwhile goes straight to memory.
 void DueTimers::look_ahead(std::int64_t now_ms) {
   const std::int64_t wanted = now_ms + options_.horizon_ms;
-  if (scanning_ || !status_ || soon_.size() >= options_.max_timers) return;
+  if (scanning_ || !status_ || soon() >= options_.max_timers) return;
   if (horizon_ms_ > now_ms + options_.horizon_ms / 2) return;
   const std::int64_t from = horizon_ms_;
   horizon_ms_ = wanted;
   for (auto timer = undurable_.lower_bound({from, {}, {}}); timer != undurable_.end(); ++timer) {
     if (timer->due_ms >= horizon_ms_) break;
-    soon_.insert(*timer);
+    soon_of(*timer).insert(*timer);
   }
   scan_from_ms_ = from;
   scan(from, wanted, {});
@@ -97,7 +102,7 @@ void DueTimers::take_page(std::int64_t until_ms, base::Result<view::ScanResult> 
   for (const view::Row& row : page->rows) {
     auto timer = timer_of(row);
     if (!timer || ended_.contains(*timer) || fired_.contains(*timer)) continue;
-    if (timer->due_ms < horizon_ms_) soon_.insert(std::move(*timer));
+    if (timer->due_ms < horizon_ms_) soon_of(*timer).insert(*timer);
   }
   shed();
   if (page->more && !page->rows.empty() && horizon_ms_ >= until_ms) {
@@ -110,23 +115,32 @@ void DueTimers::take_page(std::int64_t until_ms, base::Result<view::ScanResult> 
 
 // Too many are due soon: those that are due last go back to the index alone, and the horizon with them.
 void DueTimers::shed() {
-  if (soon_.size() <= 2 * options_.max_timers) return;
-  const auto last = std::next(soon_.begin(), static_cast<std::ptrdiff_t>(options_.max_timers));
-  horizon_ms_ = last->due_ms + 1;
-  soon_.erase(soon_.lower_bound(DueTimer{horizon_ms_, {}, {}}), soon_.end());
+  for (auto* soon : {&soon_, &soon_by_calendar_}) {
+    if (soon->size() <= 2 * options_.max_timers) continue;
+    const auto last = std::next(soon->begin(), static_cast<std::ptrdiff_t>(options_.max_timers));
+    horizon_ms_ = last->due_ms + 1;
+    for (auto* cut : {&soon_, &soon_by_calendar_}) {
+      cut->erase(cut->lower_bound(DueTimer{horizon_ms_, {}, {}}), cut->end());
+    }
+  }
 }
 
 std::int64_t DueTimers::low_water_ms() const {
   std::int64_t low = scanning_ ? std::min(scan_from_ms_, horizon_ms_) : horizon_ms_;
-  for (const auto* timers : {&soon_, &fired_, &undurable_}) {
+  for (const auto* timers : {&soon_, &soon_by_calendar_, &fired_, &undurable_}) {
     if (!timers->empty()) low = std::min(low, timers->begin()->due_ms);
   }
   return low;
 }
 
-std::optional<std::int64_t> DueTimers::next_due_ms() const {
-  if (soon_.empty()) return std::nullopt;
-  return soon_.begin()->due_ms;
+std::optional<std::int64_t> DueTimers::next_due_ms(const Now& now) const {
+  std::optional<std::int64_t> next;
+  if (!soon_.empty()) next = soon_.begin()->due_ms;
+  if (!soon_by_calendar_.empty()) {
+    const std::int64_t due = soon_by_calendar_.begin()->due_ms - now.calendar() + now.wall_ms;
+    next = next ? std::min(*next, due) : due;
+  }
+  return next;
 }
 
 }  // namespace sandglass::engine::shard

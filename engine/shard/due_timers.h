@@ -1,5 +1,6 @@
-// Timers of one partition. The truth is the due index, a function of records; memory holds only what is due
-// soon (E3). Nothing is lost when this is dropped.
+// Timers of one partition, each due by one of two clocks (core::is_calendar_timer): the engine's time, which
+// never steps, or the calendar, which somebody may set. The truth is the due index, a function of records;
+// memory holds only what is due soon (E3). Nothing is lost when this is dropped.
 //
 //        past            now               horizon                              index only
 //   ───────┼──────────────┼──────────────────┼──────────────────────────────────────────▶ due time
@@ -23,7 +24,9 @@
 #include "engine/base/ports.h"
 #include "engine/base/result.h"
 #include "engine/codec/header.h"
+#include "engine/core/decider.h"
 #include "engine/core/stored_record.h"
+#include "engine/shard/envelope.h"
 #include "engine/shard/view_reads.h"
 
 namespace sandglass::engine::shard {
@@ -56,18 +59,25 @@ class DueTimers {
   void durable(const core::StreamId& stream, const codec::TurnHeader& header);
 
   /// Moves timers that are due into `out`, at most `limit`, and looks ahead.
-  void poll(std::int64_t now_ms, std::size_t limit, std::vector<DueTimer>& out);
+  void poll(const Now& now, std::size_t limit, std::vector<DueTimer>& out);
   /// Whether a timer that was handed out is still to be decided: another decision may have ended it
   /// meanwhile.
   bool is_fired(const DueTimer& timer) const { return fired_.contains(timer); }
 
   /// No timer that is not ended by a record decided so far is due before this.
   std::int64_t low_water_ms() const;
-  std::optional<std::int64_t> next_due_ms() const;
-  std::size_t in_memory() const { return soon_.size() + fired_.size() + undurable_.size() + ended_.size(); }
+  /// In the engine's time.
+  std::optional<std::int64_t> next_due_ms(const Now& now) const;
+  std::size_t in_memory() const {
+    return soon_.size() + soon_by_calendar_.size() + fired_.size() + undurable_.size() + ended_.size();
+  }
   base::Status status() const { return status_; }
 
  private:
+  std::set<DueTimer>& soon_of(const DueTimer& timer) {
+    return core::is_calendar_timer(timer.key) ? soon_by_calendar_ : soon_;
+  }
+  std::size_t soon() const { return soon_.size() + soon_by_calendar_.size(); }
   void look_ahead(std::int64_t now_ms);
   void scan(std::int64_t from_ms, std::int64_t until_ms, std::string from_key);
   void take_page(std::int64_t until_ms, base::Result<view::ScanResult> page);
@@ -81,6 +91,7 @@ class DueTimers {
   std::int64_t scan_from_ms_ = 0;  // of the scan that is under way: from here on memory is not complete
   base::Status status_;
   std::set<DueTimer> soon_;
+  std::set<DueTimer> soon_by_calendar_;
   std::set<DueTimer> fired_;
   std::set<DueTimer> undurable_;
   std::set<DueTimer> ended_;

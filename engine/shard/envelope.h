@@ -17,10 +17,13 @@
 
 namespace sandglass::engine::shard {
 
-/// The time of one poll. Both clocks are read once, by the caller.
+/// The time of one poll. The clocks are read once, by the caller.
 struct Now {
-  base::WallMs wall_ms = 0;
+  base::WallMs wall_ms = 0;  // the engine's time (base/steady_clock.h): records and timers are measured in it
   base::MonotonicNs monotonic_ns = 0;
+  base::WallMs calendar_ms = 0;  // 0: the same as wall_ms
+
+  base::WallMs calendar() const { return calendar_ms != 0 ? calendar_ms : wall_ms; }
 };
 
 struct Reply {

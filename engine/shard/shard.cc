@@ -134,7 +134,7 @@ bool Shard::decide(const Now& now) {
   now_ = now;
   settle_deliveries(now);
   due_.clear();
-  timers_.poll(now.wall_ms, kTimersPerPoll, due_);
+  timers_.poll(now, kTimersPerPoll, due_);
   if (!timers_.status()) fail(timers_.status().error());
   for (DueTimer& timer : due_) {
     const core::StreamId stream = timer.stream;

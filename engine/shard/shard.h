@@ -94,8 +94,8 @@ class Shard {
   void lose();
 
   const ShardCounters& counters() const { return counters_; }
-  /// Wall time of the next timer that is in memory.
-  std::optional<std::int64_t> next_due_ms() const { return timers_.next_due_ms(); }
+  /// When the next timer that is in memory is due, in the engine's time.
+  std::optional<std::int64_t> next_due_ms(const Now& now) const { return timers_.next_due_ms(now); }
   /// Nothing waits, nothing is open, nothing is in flight.
   bool quiet() const;
   std::size_t residents() const { return streams_.size(); }

@@ -317,7 +317,7 @@ base::Status Shard::decide_part(Resident& stream, RecordInMaking& record, const 
                                 PartFacts& facts) {
   const codec::TurnHeader& header = record.maker.header();
   const fold::AnyKind& kind = stream.fold->kind();
-  const core::DecideInput input{stream.stream, header.seq, header.time_ms, header.epoch};
+  const core::DecideInput input{stream.stream, header.seq, header.time_ms, header.epoch, now_.calendar()};
   core::Turn turn{.first_slot = static_cast<std::uint32_t>(record.maker.slots().size()),
                   .first_message = static_cast<std::uint32_t>(header.messages.size())};
   if (auto status = kind.decide(*stream.fold->state(), command, input, turn); !status) return status;

@@ -127,7 +127,7 @@ std::int64_t ShardSet::next_wake_ms(const Now& now) const {
   std::int64_t wake = now.wall_ms + (quiet() ? kIdleWakeMs : kBusyWakeMs);
   if (const auto due = ports_.dispatcher.next_due_ms()) wake = std::min(wake, *due);
   for (const auto& shard : shards_) {
-    if (const auto due = shard->next_due_ms()) wake = std::min(wake, *due);
+    if (const auto due = shard->next_due_ms(now)) wake = std::min(wake, *due);
   }
   return wake;
 }

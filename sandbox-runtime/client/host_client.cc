@@ -315,7 +315,7 @@ void HostClient::create(provider::CreateRequest request, provider::Answer<provid
   impl_->start(plain<provider::Created>(create_request(request), std::move(answer), convert));
 }
 
-void HostClient::renew(provider::SandboxRef sandbox, engine::base::WallMs expires_at_ms,
+void HostClient::renew(provider::SandboxRef sandbox, std::int64_t expires_at_ms,
                        provider::Answer<void> answer) {
   HostRequest request;
   request.mutable_renew()->set_id(std::move(sandbox.id));

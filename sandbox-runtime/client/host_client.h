@@ -32,7 +32,7 @@ class HostClient final : public provider::Provider {
   ~HostClient() override;
 
   void create(provider::CreateRequest request, provider::Answer<provider::Created> answer) override;
-  void renew(provider::SandboxRef sandbox, engine::base::WallMs expires_at_ms,
+  void renew(provider::SandboxRef sandbox, std::int64_t expires_at_ms,
              provider::Answer<void> answer) override;
   void destroy(provider::SandboxRef sandbox, provider::Answer<void> answer) override;
   void inventory(provider::Answer<std::vector<provider::InventoryItem>> answer) override;

@@ -64,7 +64,7 @@ void Host::create(const frame::v1::HostCreate& request, CallRef call) {
   *record.mutable_create() = request;
   record.set_fence(request.fence());
   record.set_expires_at_ms(request.expires_at_ms());
-  record.set_created_at_ms(loop_.clock().wall_ms());
+  record.set_created_at_ms(loop_.now() / 1'000'000);
   if (auto status = records_->keep(record); !status) return failed(call, status.error());
   SG_CRASH_POINT("host.recorded");
   make(record, std::move(*spec))->create(call);

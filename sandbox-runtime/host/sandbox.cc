@@ -20,6 +20,8 @@ using engine::base::Result;
 using engine::base::Status;
 
 namespace {
+
+constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kGreetingMs = 10'000;
 constexpr std::int64_t kDestroyRetryMs = 5'000;
 constexpr std::size_t kMaxQueued = std::size_t{8} << 20;
@@ -174,7 +176,7 @@ void Sandbox::allow(const frame::v1::HostAllow& request, CallRef call) {
 
 void Sandbox::arm_expiry() {
   around_.loop.cancel(expiry_timer_);
-  const std::int64_t now = around_.loop.clock().wall_ms();
+  const std::int64_t now = around_.loop.now() / kNsPerMs;
   const std::int64_t life_end =
       record_.created_at_ms() + static_cast<std::int64_t>(spec_.tmpl.limits.life.value);
   const bool by_life = record_.expires_at_ms() == 0 || life_end < record_.expires_at_ms();

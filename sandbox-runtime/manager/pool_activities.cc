@@ -7,6 +7,8 @@ namespace sandglass::sandbox_runtime::manager {
 
 namespace {
 
+constexpr std::int64_t kNsPerMs = 1'000'000;
+
 /// Before the provider was asked nothing can be there; after, only what says so for sure.
 core::ActivityResult create_failed(const base::Error& error) {
   core::ActivityResult result = failed(error);
@@ -40,7 +42,7 @@ void create(const Parts& parts, const Json& input, core::ActivityDone answer) {
   }
   provider::CreateRequest request{.spec = {.id = sandbox_of(input), .tmpl = found->second}};
   request.fence = input.value("token", std::uint64_t{0});
-  request.expires_at_ms = parts->clock.wall_ms() + input.value("ttl_ms", std::int64_t{0});
+  request.expires_at_ms = parts->clock.monotonic_ns() / kNsPerMs + input.value("ttl_ms", std::int64_t{0});
   const provider::Template wanted = found->second;
   parts->provider.create(std::move(request), [wanted, answer = std::move(answer)](
                                                  base::Result<provider::Created> created) mutable {
@@ -52,7 +54,8 @@ void create(const Parts& parts, const Json& input, core::ActivityDone answer) {
 void renew(const Parts& parts, const Json& input, core::ActivityDone answer) {
   const provider::SandboxRef sandbox{.id = sandbox_of(input),
                                      .fence = input.value("token", std::uint64_t{0})};
-  const base::WallMs expires = parts->clock.wall_ms() + input.value("ttl_ms", std::int64_t{0});
+  const std::int64_t expires =
+      parts->clock.monotonic_ns() / kNsPerMs + input.value("ttl_ms", std::int64_t{0});
   parts->provider.renew(sandbox, expires, [answer = std::move(answer)](base::Result<void> renewed) mutable {
     answer(renewed ? core::ActivityResult{.encoding = core::Encoding::none} : failed(renewed.error()));
   });

@@ -41,8 +41,9 @@ struct CreateRequest {
   std::string run;  // named in the network's verdicts
   std::vector<AllowedDestination> allow;
   std::uint64_t fence = 0;
-  /// The host destroys the sandbox then unless renewed; the template's life limit bounds it in any case.
-  engine::base::WallMs expires_at_ms = 0;
+  /// On the machine's monotonic clock, which nobody can set (ADV-E9). The host destroys the sandbox then
+  /// unless renewed; the template's life limit bounds it in any case.
+  std::int64_t expires_at_ms = 0;
 };
 
 struct Created {
@@ -98,7 +99,7 @@ struct InventoryItem {
   std::string id;
   std::uint64_t fence = 0;
   bool alive = false;
-  engine::base::WallMs expires_at_ms = 0;
+  std::int64_t expires_at_ms = 0;
 };
 
 /// Thread rule: callable from any thread.
@@ -108,7 +109,7 @@ class Provider {
 
   /// Idempotent by spec.id: a second call with the same spec gives the same sandbox.
   virtual void create(CreateRequest request, Answer<Created> answer) = 0;
-  virtual void renew(SandboxRef sandbox, engine::base::WallMs expires_at_ms, Answer<void> answer) = 0;
+  virtual void renew(SandboxRef sandbox, std::int64_t expires_at_ms, Answer<void> answer) = 0;
   /// Answers after the end was verified; also for a sandbox that is gone.
   virtual void destroy(SandboxRef sandbox, Answer<void> answer) = 0;
   virtual void inventory(Answer<std::vector<InventoryItem>> answer) = 0;

@@ -8,7 +8,6 @@ namespace sandglass::tests::simulation {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kFirstWallMs = 1'000'000;  // of SimClock
 
 /// The example's three functions, as its tests want them.
 constexpr std::pair<const char*, const char*> kRight[] = {{"total", "echo $(($1 * $2))\n"},
@@ -107,8 +106,8 @@ void MainJobOutside::later(std::int64_t delay_ns, Act act, bool outlives_process
   events_.emplace(now_ns_ + delay_ns, Event{std::move(act), outlives_process});
 }
 
-void MainJobOutside::at_wall_ms(std::int64_t wall_ms, std::function<void()> act) {
-  events_.emplace((wall_ms - kFirstWallMs) * kMs, Event{std::move(act), true});
+void MainJobOutside::after_ms(std::int64_t wait_ms, std::function<void()> act) {
+  events_.emplace(now_ns_ - now_ns_ % kMs + wait_ms * kMs, Event{std::move(act), true});
 }
 
 void MainJobOutside::process_ended() {

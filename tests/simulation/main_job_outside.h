@@ -42,7 +42,7 @@ class MainJobOutside {
   std::unique_ptr<core::EffectExecutor> make_executor();
 
   /// Something that people do; it outlives processes.
-  void at_wall_ms(std::int64_t wall_ms, std::function<void()> act);
+  void after_ms(std::int64_t wait_ms, std::function<void()> act);
 
   /// Asked when a request with this key is on its way out.
   std::function<void(const std::string& key)> before_effect;

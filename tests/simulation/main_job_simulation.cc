@@ -70,6 +70,8 @@ struct Example {
       programs[variant] = file_text("projects/" + std::string(variant) + "/shop.sh");
     const std::size_t queue = task.find("queue: 60s");  // of virtual time: crashes make queues long
     if (queue != std::string::npos) task.replace(queue, 10, "queue: 60m");
+    const std::size_t expires = task.find("expires: 1h");  // by the calendar, which is set by hours
+    if (expires != std::string::npos) task.replace(expires, 11, "expires: 72h");
   }
 };
 const Example& example() {
@@ -115,18 +117,18 @@ class MainJob {
   }
 
   SimResult play() {
-    engine_.start();
-    const std::uint64_t calm_after = options_.crashes ? 500 + random_.next() % 4000 : 0;
-    while ((result_.polls % 16 != 0 || !done()) && result_.polls < kMaxPolls && result_.violations.empty()) {
-      if (result_.polls < calm_after && random_.next() % 300 == 0) {
-        outside_.process_ended();
-        engine_.crash();
-      }
-      talk();
-      if (engine_.step()) outside_.process_ended();
-      ns_ = engine_.clock().ns;
-      if (outside_.machine.sandboxes.size() > kSandboxes) violation("J21: more sandboxes than are allowed");
-    }
+    engine_.play(result_, {.done = [this] { return done(); },
+                           .talk = [this] { talk(); },
+                           .process_ended = [this] { outside_.process_ended(); },
+                           .polled =
+                               [this] {
+                                 ns_ = engine_.clock().ns;
+                                 check_sandboxes();
+                               },
+                           .max_polls = kMaxPolls,
+                           .calm_least = 500,
+                           .calm_spread = 4000,
+                           .crash_every = 300});
     if (!done() && result_.violations.empty()) violation("not everything came to an end: " + open_ends());
     check_end();
     if (!result_.violations.empty()) result_.dump = dump(engine_.disk(), kPartitions);
@@ -228,7 +230,8 @@ class MainJob {
     for (const auto& [approval, time_ms] :
          durable<approvals::ApprovalAsked, Event>(approvals::approvals_stream())) {
       if (!asked_.insert(approval.id).second) continue;
-      outside_.at_wall_ms(time_ms + 2'000, [this, approval] { decide(approval); });
+      const std::int64_t since_ms = engine_.engine_clock().wall_ms() - time_ms;
+      outside_.after_ms(2'000 - since_ms, [this, approval] { decide(approval); });
     }
   }
 
@@ -248,6 +251,13 @@ class MainJob {
   }
 
   // ---- judges
+
+  void check_sandboxes() {
+    if (outside_.machine.sandboxes.size() > kSandboxes) violation("J21: more sandboxes than are allowed");
+    for (const auto& [id, sandbox] : outside_.machine.sandboxes) {
+      if (sandbox.expires_ms < ns_ / 1'000'000) violation("ADV-E9: the lease of a living run ran out: " + id);
+    }
+  }
 
   template <class E>
   struct Found {

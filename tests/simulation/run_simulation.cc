@@ -69,17 +69,14 @@ class RunSimulation {
   }
 
   SimResult run() {
-    engine_.start();
-    const std::uint64_t calm_after = options_.crashes ? 300 + random_.next() % 1500 : 0;
-    while ((result_.polls % 16 != 0 || !done()) && result_.polls < kMaxPolls && result_.violations.empty()) {
-      if (result_.polls < calm_after && random_.next() % 150 == 0) {
-        outside_.process_ended();
-        engine_.crash();
-      }
-      talk();
-      if (engine_.step()) outside_.process_ended();
-      ns_ = engine_.clock().ns;
-    }
+    engine_.play(result_, {.done = [this] { return done(); },
+                           .talk = [this] { talk(); },
+                           .process_ended = [this] { outside_.process_ended(); },
+                           .polled = [this] { ns_ = engine_.clock().ns; },
+                           .max_polls = kMaxPolls,
+                           .calm_least = 300,
+                           .calm_spread = 1500,
+                           .crash_every = 150});
     if (!done() && result_.violations.empty()) violation("not everything came to an end: " + open_ends());
     check_end();
     if (!result_.violations.empty()) result_.dump = dump(engine_.disk(), kPartitions);

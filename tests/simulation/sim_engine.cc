@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/journal/rows/rows.h"
 #include "engine/view/keys.h"
 
 namespace sandglass::tests::simulation {
@@ -17,6 +18,7 @@ SimEngine::SimEngine(const SimOptions& options, support::SeededRandom& random,
                      const engine::fold::Registry& kinds, Workload workload, SimResult& result)
     : options_(options),
       random_(random),
+      clock_random_(options.seed * 6700417 + 1),
       kinds_(kinds),
       workload_(std::move(workload)),
       result_(result),
@@ -58,6 +60,14 @@ void SimEngine::start() {
   if (!options_.disorder) journal_options.sync_per_mille = journal_options.report_per_mille = 1000;
   journal_ = std::make_unique<journal::MemoryJournal>(disk_, random_, journal_options);
   view_ = std::make_unique<view::MemoryView>(disk_, random_, options_.disorder ? 3 : 0);
+  if (options_.plant == Plant::clock_not_steadied) {
+    steady_ = std::make_unique<SimClock::Raw>(clock_);
+  } else {
+    auto steady = std::make_unique<base::SteadyClock>(clock_);
+    if (const auto newest = journal::newest_record_ms(*view_, journal_options.meta))
+      steady->not_before(*newest);
+    steady_ = std::move(steady);
+  }
   journal::Journal* used_journal = journal_.get();
   view::View* used_view = view_.get();
   plant(used_journal, used_view);
@@ -68,7 +78,7 @@ void SimEngine::start() {
       *registry_,
       workload_.operations(),
       *reads_,
-      clock_,
+      *steady_,
       [](const core::StreamId& stream) { return core::DigestKey("tenant key", stream.text()); },
       {}});
   activator_ = workload_.make_activator(options_.disorder);
@@ -111,9 +121,31 @@ void SimEngine::crash() {
   start();
 }
 
+void SimEngine::play(const SimResult& result, const Play& play) {
+  constexpr std::uint64_t kTwoHoursMs = 7'200'000;
+  start();
+  const std::uint64_t calm_after = options_.crashes ? play.calm_least + random_.next() % play.calm_spread : 0;
+  while ((result.polls % 16 != 0 || !play.done()) && result.polls < play.max_polls &&
+         result.violations.empty()) {
+    const bool calm = result.polls >= calm_after;
+    if (!calm && random_.next() % play.crash_every == 0) {
+      play.process_ended();
+      crash();
+    }
+    if (!calm && options_.disorder && options_.clock_steps && clock_random_.next() % play.crash_every == 0) {
+      const auto off = static_cast<base::WallMs>(clock_random_.next() % (2 * kTwoHoursMs));
+      set_wall_clock(off - static_cast<base::WallMs>(kTwoHoursMs));
+    }
+    play.talk();
+    if (step()) play.process_ended();
+    play.polled();
+  }
+}
+
 bool SimEngine::step() {
   ++result_.polls;
-  const bool worked = set_->poll({clock_.wall_ms(), clock_.monotonic_ns()});
+  const shard::Now now{steady_->wall_ms(), clock_.monotonic_ns(), steady_->calendar_ms()};
+  const bool worked = set_->poll(now);
   workload_.poll_outside();
   if (set_->lost()) {
     if (!options_.crashes) result_.violations.push_back("lost without a reason: " + set_->lost()->message);
@@ -123,8 +155,8 @@ bool SimEngine::step() {
   // Time passes while something is under way; else it leaps to what comes next.
   if (options_.disorder) clock_.ns += kTick;
   if (!worked && journal_->waiting() == 0 && view_->waiting() == 0) {
-    const std::int64_t wall_ms = clock_.wall_ms();
-    const std::int64_t wake_ms = set_->next_wake_ms({wall_ms, clock_.monotonic_ns()});
+    const std::int64_t wall_ms = steady_->wall_ms();
+    const std::int64_t wake_ms = set_->next_wake_ms({wall_ms, clock_.monotonic_ns(), steady_->calendar_ms()});
     const std::int64_t wake_ns = clock_.ns + (wake_ms - wall_ms) * 1'000'000 - clock_.ns % 1'000'000;
     clock_.ns = std::max(clock_.ns, std::min(wake_ns, workload_.next_outside_ns()));
   }

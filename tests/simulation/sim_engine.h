@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/steady_clock.h"
 #include "engine/core/ports/activity.h"
 #include "engine/core/ports/operations.h"
 #include "engine/dispatch/local_dispatcher.h"
@@ -35,6 +36,18 @@ struct Workload {
   std::function<void()> poll_outside;
 };
 
+/// The loop of a simulation, as its workload fills it in.
+struct Play {
+  std::function<bool()> done;
+  std::function<void()> talk;           // of callers and people, before each poll
+  std::function<void()> process_ended;  // a process has ended: what was under way outside is nobody's
+  std::function<void()> polled;
+  std::uint64_t max_polls = 0;
+  std::uint64_t calm_least = 0;  // so many polls, and up to `calm_spread` more, have crashes and set clocks
+  std::uint64_t calm_spread = 0;
+  std::uint64_t crash_every = 0;  // polls, on average
+};
+
 class SimEngine {
  public:
   SimEngine(const SimOptions& options, support::SeededRandom& random, const engine::fold::Registry& kinds,
@@ -47,10 +60,18 @@ class SimEngine {
   /// One poll, then the passing of time. True: the process was replaced because it had lost its journal.
   bool step();
 
+  /// From the first start until everything is done, something is wrong or polls run out.
+  void play(const SimResult& result, const Play& play);
+
   shard::ShardSet& set() { return *set_; }
   bool running() const { return set_ != nullptr; }
   const view::MemoryDisk& disk() const { return disk_; }
+  /// The machine's.
   const SimClock& clock() const { return clock_; }
+  /// The engine's time, of the present process.
+  const base::Clock& engine_clock() const { return *steady_; }
+  /// Somebody sets the machine's wall clock (ADV-E9).
+  void set_wall_clock(base::WallMs off_ms) { clock_.off_ms = off_ms; }
   bool quiet() const { return set_->quiet(); }
   std::size_t actions_under_way() const { return dispatcher_->under_way(); }
   /// Counts processes: answers of an earlier one are not for the present callers.
@@ -62,11 +83,13 @@ class SimEngine {
 
   SimOptions options_;
   support::SeededRandom& random_;
+  support::SeededRandom clock_random_;  // of its own: seeds that were kept stay what they were
   const engine::fold::Registry& kinds_;
   Workload workload_;
   SimResult& result_;
   view::MemoryDisk disk_;
   SimClock clock_;
+  std::unique_ptr<base::Clock> steady_;
   std::uint64_t process_ = 0;
 
   std::unique_ptr<journal::MemoryJournal> journal_;

@@ -20,11 +20,25 @@ namespace view = engine::view;
 namespace core = engine::core;
 namespace base = engine::base;
 
+/// A machine's clocks; `off_ms` is by how much somebody has set the wall clock.
 class SimClock final : public base::Clock {
  public:
-  base::WallMs wall_ms() const override { return 1'000'000 + ns / 1'000'000; }
+  base::WallMs wall_ms() const override { return kFirstMs + ns / 1'000'000 + off_ms; }
   base::MonotonicNs monotonic_ns() const override { return ns; }
+  static constexpr base::WallMs kFirstMs = 100'000'000;  // so that it can be set back
   base::MonotonicNs ns = 0;
+  base::WallMs off_ms = 0;
+
+  /// Plant: the machine's wall clock as the engine's time.
+  class Raw final : public base::Clock {
+   public:
+    explicit Raw(const SimClock& clock) : clock_(clock) {}
+    base::WallMs wall_ms() const override { return clock_.wall_ms(); }
+    base::MonotonicNs monotonic_ns() const override { return clock_.monotonic_ns(); }
+
+   private:
+    const SimClock& clock_;
+  };
 };
 
 /// Plant: tells that a batch is durable as soon as it is submitted.

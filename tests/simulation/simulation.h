@@ -18,6 +18,7 @@ enum class Plant : std::uint8_t {
   timer_lost,            // a due timer is dropped from the index scan
   lease_granted_twice,   // two admission streams grant the last place both (runs only)
   not_done_too_early,    // "not done" is believed while an old attempt may still take effect (runs only)
+  clock_not_steadied,    // the engine's time is the machine's wall clock, which somebody sets
 };
 
 struct SimOptions {
@@ -25,6 +26,7 @@ struct SimOptions {
   bool crashes = true;
   bool disorder = true;       // late and double answers, late activations
   bool evict_always = false;  // J32
+  bool clock_steps = true;    // with disorder: somebody sets the wall clock, by up to two hours either way
   Plant plant = Plant::none;
 };
 

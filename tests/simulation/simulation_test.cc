@@ -134,6 +134,10 @@ TEST(Planted, ALostTimerIsFoundWithin50Seeds) {
 TEST(Planted, ALeaseGrantedTwiceIsFoundWithin100Seeds) {
   EXPECT_NE(found_by(simulate_runs, Plant::lease_granted_twice, 100), 0U);
 }
+// ADV-E9: a "not done" that is believed after the clock was set forward, and not after the time has passed.
+TEST(Planted, AnEngineThatGoesByTheWallClockIsFoundWithin200Seeds) {
+  EXPECT_NE(found_by(simulate_runs, Plant::clock_not_steadied, 200), 0U);
+}
 TEST(Planted, NotDoneBelievedTooEarlyIsFoundWithin100Seeds) {
   EXPECT_NE(found_by(simulate_runs, Plant::not_done_too_early, 100), 0U);
 }

@@ -21,9 +21,11 @@ struct Stream {
   typename Decider::State state;
   std::uint64_t seq = 0;
   core::Turn last;
+  std::int64_t calendar_off_ms = 0;  // of the machine's wall clock, from the engine's time
 
   base::Status apply(typename Decider::Command command, std::int64_t now_ms) {
-    const core::DecideInput input{.stream = id, .seq = seq + 1, .now_ms = now_ms, .epoch = 1};
+    const core::DecideInput input{
+        .stream = id, .seq = seq + 1, .now_ms = now_ms, .epoch = 1, .calendar_ms = now_ms + calendar_off_ms};
     core::Turn turn;
     core::TurnWriter<typename Decider::Event> writer(turn, input);
     auto decided = Decider::decide(state, command, input, writer);

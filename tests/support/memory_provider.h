@@ -29,7 +29,7 @@ class MemoryProvider final : public provider::Provider {
     std::uint64_t fence = 0;
     Files files;
     std::map<std::string, provider::ExecResult> execs;  // by key
-    engine::base::WallMs expires_ms = 0;
+    std::int64_t expires_ms = 0;
   };
   /// Plays a command.
   using Command = std::function<provider::ExecResult(Files&, const provider::ExecRequest&)>;
@@ -49,7 +49,7 @@ class MemoryProvider final : public provider::Provider {
     sandbox.expires_ms = request.expires_at_ms;
     answer(provider::Created{.id = request.spec.id, .provider = created_provider});
   }
-  void renew(provider::SandboxRef ref, engine::base::WallMs expires, provider::Answer<void> answer) override {
+  void renew(provider::SandboxRef ref, std::int64_t expires, provider::Answer<void> answer) override {
     calls.push_back("renew");
     auto* sandbox = find(ref);
     if (sandbox == nullptr) return answer(lost(ref));

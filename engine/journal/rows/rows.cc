@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/base/check.h"
+#include "engine/codec/header.h"
 #include "engine/codec/record.h"
 #include "engine/view/keys.h"
 
@@ -102,6 +103,20 @@ base::Result<Ownership> read_ownership(const view::View& view, const JournalMeta
   ownership.last_sequence = link->sequence;
   ownership.chain = link->chain;
   return ownership;
+}
+
+std::optional<base::WallMs> newest_record_ms(const view::View& view, const JournalMeta& meta) {
+  std::optional<base::WallMs> newest;
+  const RowReader reader(view);
+  for (core::PartitionId partition = 0; partition < meta.partitions; ++partition) {
+    const auto ownership = read_ownership(view, meta, partition);
+    if (!ownership || ownership->last_sequence == 0) continue;
+    const auto last = reader.read_order(partition, ownership->last_sequence, 1);
+    if (!last || last->empty()) continue;
+    const auto header = codec::decode_header(last->front().record);
+    if (header) newest = std::max(newest.value_or(0), header->time_ms);
+  }
+  return newest;
 }
 
 base::Result<core::OwnerEpoch> read_owner_epoch(const view::View& view, core::PartitionId partition) {

@@ -5,10 +5,12 @@
 // format_unknown, folder_version, and those of the view.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/ports.h"
 #include "engine/base/result.h"
 #include "engine/journal/journal.h"
 #include "engine/journal/reader.h"
@@ -33,6 +35,8 @@ std::size_t row_bytes(const std::vector<view::ViewChange>& rows);
 /// Where the partition stands; `epoch` is that of its last owner.
 base::Result<Ownership> read_ownership(const view::View& view, const JournalMeta& meta,
                                        core::PartitionId partition);
+/// The time of the newest record of any partition; nothing if there is none that can be read.
+std::optional<base::WallMs> newest_record_ms(const view::View& view, const JournalMeta& meta);
 /// 0: the partition never had an owner.
 base::Result<core::OwnerEpoch> read_owner_epoch(const view::View& view, core::PartitionId partition);
 view::ViewChange owner_epoch_row(core::PartitionId partition, core::OwnerEpoch epoch);

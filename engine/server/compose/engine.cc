@@ -14,6 +14,7 @@
 #include "engine/api/rpc_server.h"
 #include "engine/api/run_list.h"
 #include "engine/base/log.h"
+#include "engine/base/steady_clock.h"
 #include "engine/base/system_ports.h"
 #include "engine/blob/files/store.h"
 #include "engine/dispatch/local_dispatcher.h"
@@ -56,7 +57,8 @@ struct Engine::Parts {
 
   const base::DataFolder folder;
   const Config config;
-  base::SystemClock clock;
+  base::SystemClock machine_clock;
+  base::SteadyClock clock{machine_clock};
   base::SystemRandom random;
   std::int64_t started_ms = 0;
   std::int64_t recovered_ms = 0;
@@ -108,6 +110,7 @@ base::Status Engine::Parts::open_storage() {
                   .on_completion = [this] { loop.wake(); }});
   if (!opened_journal) return std::unexpected(opened_journal.error());
   journal = std::move(*opened_journal);
+  if (const auto newest = journal::newest_record_ms(*view, journal->meta())) clock.not_before(*newest);
   reader = std::make_unique<journal::RowReader>(*view);
   reads = std::make_unique<shard::ViewReads>(*view);
   return {};

@@ -70,7 +70,9 @@ bool Loop::drain() {
 }
 
 shard::Now Loop::now() const {
-  return {.wall_ms = clock_.wall_ms(), .monotonic_ns = clock_.monotonic_ns()};
+  return {.wall_ms = clock_.wall_ms(),
+          .monotonic_ns = clock_.monotonic_ns(),
+          .calendar_ms = clock_.calendar_ms()};
 }
 
 void Loop::run() {

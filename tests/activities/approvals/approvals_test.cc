@@ -171,6 +171,34 @@ TEST(Approvals, ARepeatedQuestionGetsTheAnswerThatWasGiven) {  // O8
   EXPECT_EQ(sent<core::ApprovalDecided>(stream.last, kRun).at(0).code, Code::approval_denied);
 }
 
+// ADV-E9: the engine's time is 2 h behind, or ahead of, a clock that somebody has set. What a person was told
+// counts.
+TEST(Approvals, TheDeadlineIsByTheCalendar) {
+  for (const std::int64_t off : {7'200'000LL, -7'200'000LL}) {
+    Approvals stream;
+    stream.calendar_off_ms = off;
+    const std::string id = stream.ask();  // asked at 1000, for 9000 ms
+    const std::int64_t due = stream.state.approvals.at(id).expires_ms;
+    EXPECT_EQ(due, kDeadline + off);
+    ASSERT_EQ(stream.last.timers_started.size(), 1U);
+    EXPECT_TRUE(core::is_calendar_timer(stream.last.timers_started[0].key));
+    EXPECT_EQ(stream.last.timers_started[0].due_ms, due);
+    EXPECT_EQ(stream.decide(id, true, "bob", kDeadline - 1), Code::ok);
+  }
+}
+
+TEST(Approvals, AClockSetForwardExpiresAndSetBackDoesNotReopen) {
+  Approvals stream;
+  const std::string id = stream.ask();
+  const core::TimerChange timer = stream.last.timers_started.at(0);
+  stream.calendar_off_ms = 7'200'000;
+  EXPECT_EQ(stream.decide(id, true, "bob", 2000), Code::approval_expired);
+  ASSERT_TRUE(stream.apply(core::TimerFired{timer.key, timer.due_ms}, 2001));
+  stream.calendar_off_ms = 0;
+  EXPECT_EQ(stream.decide(id, true, "bob", 2002), Code::approval_expired);
+  EXPECT_EQ(stream.status(id), ApprovalStatus::expired);
+}
+
 /// A question about an effect of unknown outcome.
 struct Questions : Approvals {
   std::string ask_outcome(std::uint32_t level = 2, std::uint32_t attempt = 1) {

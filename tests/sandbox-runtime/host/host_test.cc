@@ -174,7 +174,7 @@ TEST(Host, CreateIsIdempotentByIdAndRefusesAnotherTemplate) {
   again.spec.id = sandbox.id;
   again.spec.tmpl = HostRig::small_template();
   again.fence = sandbox.fence;
-  again.expires_at_ms = engine::base::SystemClock().wall_ms() + 60'000;
+  again.expires_at_ms = engine::base::SystemClock().monotonic_ns() / 1'000'000 + 60'000;
   EXPECT_TRUE(rig.create(again).has_value());
   again.spec.tmpl.limits.pids.value = 33;
   EXPECT_EQ(rig.create(again).error().code, Code::already_exists);
@@ -400,7 +400,7 @@ TEST(Host, ALeaseThatRunsOutEndsTheSandboxUnlessItIsRenewed) {
   rig.make();  // the first one waits for what the machine can do to be found out
   const auto kept = rig.make(HostRig::small_template(), 2'000);
   std::promise<Status> renewed;
-  rig.client().renew(kept, engine::base::SystemClock().wall_ms() + 60'000,
+  rig.client().renew(kept, engine::base::SystemClock().monotonic_ns() / 1'000'000 + 60'000,
                      [&](Status status) { renewed.set_value(std::move(status)); });
   ASSERT_TRUE(renewed.get_future().get().has_value());
   const auto lost = rig.make(HostRig::small_template(), 2'000);

@@ -78,7 +78,7 @@ provider::SandboxRef make(HostRig& rig, const std::string& id,
   request.spec.tmpl.network = true;
   request.fence = 3;
   request.run = "run-1";
-  request.expires_at_ms = engine::base::SystemClock().wall_ms() + 300'000;
+  request.expires_at_ms = engine::base::SystemClock().monotonic_ns() / 1'000'000 + 300'000;
   request.allow = std::move(allow);
   const auto created = rig.create(std::move(request));
   EXPECT_TRUE(created.has_value()) << created.error().message;

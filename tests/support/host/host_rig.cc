@@ -193,7 +193,7 @@ provider::SandboxRef HostRig::make(provider::Template tmpl, std::int64_t life_ms
   request.spec.id = "test-" + std::to_string(++count_);
   request.spec.tmpl = std::move(tmpl);
   request.fence = 10;
-  request.expires_at_ms = engine::base::SystemClock().wall_ms() + life_ms;
+  request.expires_at_ms = engine::base::SystemClock().monotonic_ns() / 1'000'000 + life_ms;
   const std::string id = request.spec.id;
   auto created = create(std::move(request));
   EXPECT_TRUE(created.has_value()) << created.error().message << "\n"
