@@ -174,6 +174,17 @@ function(sandglass_python_test path)
   endif()
 endfunction()
 
+# sandglass_faults_library(folder): lib/libsandglass_faults.so, which tests load into programs.
+function(sandglass_faults_library path)
+  if(NOT SANDGLASS_TESTS OR SANDGLASS_SANITIZED)
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
+  add_library(sandglass_faults SHARED ${sources})
+  sandglass_settings(sandglass_faults PRIVATE)
+  set_target_properties(sandglass_faults PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+endfunction()
+
 # sandglass_bench(folder DEPS targets…): bench/folder/*_bench.cc → bench_<name>, Google Benchmark.
 function(sandglass_bench path)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
