@@ -8,6 +8,7 @@
 
 #include "replay-tools/cli/history_commands.h"
 #include "replay-tools/cli/output.h"
+#include "replay-tools/cli/slot_text.h"
 #include "replay-tools/debugger/debugger.h"
 
 namespace sandglass::replay_tools::cli {
@@ -52,7 +53,15 @@ std::string described(const replay::Described& what) {
   return line;
 }
 
-ordered_json frame_json(const debugger::Frame& frame) {
+/// What stands in the slots of the frame's record. One that cannot be read is not there: the debugger says
+/// elsewhere that the history is damaged.
+std::vector<engine::core::SlotPtr> slots_of(const replay::Timeline& timeline, const debugger::Frame& frame) {
+  if (frame.seq == 0) return {};
+  auto slots = timeline.slots(frame.seq);
+  return slots ? std::move(*slots) : std::vector<engine::core::SlotPtr>();
+}
+
+ordered_json frame_json(const debugger::Frame& frame, const std::vector<engine::core::SlotPtr>& slots) {
   ordered_json out = {{"seq", frame.seq},     {"last", frame.last},   {"time_ms", frame.time_ms},
                       {"epoch", frame.epoch}, {"cause", frame.cause}, {"leaf", frame.leaf}};
   out["events"] = ordered_json::array();
@@ -68,14 +77,17 @@ ordered_json frame_json(const debugger::Frame& frame) {
   for (const auto& change : frame.changes) {
     out["changes"].push_back({{"path", change.path}, {"before", change.before}, {"after", change.after}});
   }
+  out["slots"] = ordered_json::array();
+  for (const auto& slot : slots) out["slots"].push_back(slot ? slot_json(*slot) : ordered_json());
   out["pending"] = frame.pending;
   out["state"] = facts_json(frame.state);
   return out;
 }
 
-void print_frame(const debugger::Frame& frame, bool json) {
+void print_frame(const replay::Timeline& timeline, const debugger::Frame& frame, bool json) {
+  const auto slots = slots_of(timeline, frame);
   if (json) {
-    print_line(frame_json(frame).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_line(frame_json(frame, slots).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
     return;
   }
   if (frame.seq == 0) {
@@ -95,6 +107,10 @@ void print_frame(const debugger::Frame& frame, bool json) {
     print_line("  " + paint(Colour::dim, "timer") + " " + safe(timer.key) + " due " +
                show_time(timer.due_ms));
   }
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i])
+      print_line("  " + paint(Colour::dim, "slot " + std::to_string(i)) + " " + slot_text(*slots[i]));
+  }
   for (const auto& change : frame.changes) print_line("    " + change_mark(change));
   for (const auto& action : frame.pending)
     print_line("  " + paint(Colour::dim, "pending") + " " + safe(action));
@@ -103,7 +119,8 @@ void print_frame(const debugger::Frame& frame, bool json) {
 /// One command line of the debugger; false: quit.
 class Prompt {
  public:
-  Prompt(debugger::Debugger& stepped, bool json) : debugger_(stepped), json_(json) {}
+  Prompt(const replay::Timeline& timeline, debugger::Debugger& stepped, bool json)
+      : timeline_(timeline), debugger_(stepped), json_(json) {}
 
   bool obey(const std::string& line) {
     const auto space = line.find(' ');
@@ -128,7 +145,7 @@ class Prompt {
   bool step(bool forwards, Stop stop) {
     const bool moved = forwards ? debugger_.next(stop) : debugger_.previous(stop);
     if (moved) {
-      print_frame(debugger_.frame(), json_);
+      print_frame(timeline_, debugger_.frame(), json_);
     } else {
       print_line(paint(Colour::dim, forwards ? "no further one" : "no earlier one"));
     }
@@ -144,7 +161,7 @@ class Prompt {
       for (const auto& change : debugger_.difference(debugger_.at(), seq))
         print_line("    " + change_mark(change));
     } else if (debugger_.go_to(seq)) {
-      print_frame(debugger_.frame(), json_);
+      print_frame(timeline_, debugger_.frame(), json_);
     } else {
       return no_such(seq);
     }
@@ -160,6 +177,7 @@ class Prompt {
     return true;
   }
 
+  const replay::Timeline& timeline_;
   debugger::Debugger& debugger_;
   bool json_;
 };
@@ -181,12 +199,12 @@ Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs
   }
   stepped.go_to(args.at);
   if (args.all) {
-    while (stepped.next()) print_frame(stepped.frame(), session.json());
+    while (stepped.next()) print_frame(*timeline, stepped.frame(), session.json());
   } else {
     const bool terminal = isatty(STDIN_FILENO) == 1;
-    print_frame(stepped.frame(), session.json());
+    print_frame(*timeline, stepped.frame(), session.json());
     if (terminal) print_line(kHelp);
-    Prompt prompt(stepped, session.json());
+    Prompt prompt(*timeline, stepped, session.json());
     std::string line;
     for (;;) {
       if (terminal) {

@@ -126,6 +126,15 @@ std::vector<Sent> Timeline::sent(std::uint64_t seq) const {
   return sent;
 }
 
+base::Result<std::vector<core::SlotPtr>> Timeline::slots(std::uint64_t seq) const {
+  auto records = reader_->read_stream(stream_, seq, 1);
+  if (!records) return std::unexpected(records.error());
+  if (records->empty() || records->front().seq != seq) {
+    return base::fail(base::Code::not_found, stream_.text() + " has no record " + std::to_string(seq));
+  }
+  return std::move(records->front().slots);
+}
+
 base::Result<core::SlotPtr> Timeline::payload(const core::PayloadRef& ref) const {
   const auto records = reader_->read_stream(stream_, ref.seq, 1);
   if (!records) return std::unexpected(records.error());

@@ -1,8 +1,8 @@
 // The history of one stream, folded: what every record says, and the state after any of them. The same fold
 // as the engine's (engine/fold); nothing is carried out.
 //
-// Payload slots are not kept: payload() reads them again. States are kept every kStatesEvery records, so that
-// going to any record folds at most that many.
+// Payload slots are not kept: slots() and payload() read them again. States are kept every kStatesEvery
+// records, so that going to any record folds at most that many.
 //
 // Ownership: reader and kinds outlive the timeline. Thread rule: one thread.
 // Errors: not_found (no such stream); those of the reader. A damaged record ends the timeline before it:
@@ -54,6 +54,8 @@ class Timeline {
   /// What recovery would start again after record `seq`.
   std::vector<engine::core::Action> pending_after(std::uint64_t seq) const;
   std::vector<Sent> sent(std::uint64_t seq) const;
+  /// All of a record's; 1 ≤ seq ≤ last().
+  engine::base::Result<std::vector<engine::core::SlotPtr>> slots(std::uint64_t seq) const;
   engine::base::Result<engine::core::SlotPtr> payload(const engine::core::PayloadRef& ref) const;
 
  private:
