@@ -9,6 +9,7 @@ import unittest
 
 from harness import places
 from harness.case import Case
+from harness.waiting import wait_until
 
 COMPLETED, CANCELLED, DENIED, DETACHED = 0, 21, 24, 130
 INTERRUPT = b"\x03"
@@ -111,6 +112,105 @@ class OnATerminal(Case):
         self.assertEqual(terminal.end(), COMPLETED, terminal.text())
         self.assertIn("decided elsewhere", terminal.text())
         self.assertEqual(len(self.outside.pulls()), 1)
+
+
+ASK = """name: ask
+goal: ask a person
+brain: plan
+targets: [{url}]
+approvals: {{level_2: ask, expires: 1h}}
+plan:
+  - name: send
+    http_request: {{method: POST, url: "{url}/pulls", body: "{body}", recovery: resend}}
+"""
+ARROW_UP, RED = "\\x1B[A", "\\x1B[31m"  # as YAML writes them
+TYPED_AHEAD_SECONDS = 0.3
+USAGE = 2
+
+
+class ApprovalsOnATerminal(Case):
+    """`sandglass approve` and `deny`, as a person uses them."""
+
+    def setUp(self):
+        super().setUp()
+        self.outside = self.receiver()
+        self.server(config=self.outside.configuration())
+
+    def ask(self, body="hello"):
+        """A run that asks, and the id of what waits."""
+        (self.folder / "ask.yaml").write_text(ASK.format(url=self.outside.url, body=body))
+        run = self.cli.must("run", self.folder / "ask.yaml", "--detach").value["run_id"]
+        waiting = wait_until(lambda: self.cli.must("approvals", run).value["approvals"], "an approval")
+        return run, waiting[0]["approval_id"]
+
+    def status_of(self, run):
+        return self.cli.must("show", run).value["approvals"][0]["status"]
+
+    def test_approve_shows_what_it_is_about_and_asks_first(self):
+        run, approval = self.ask()
+        terminal = Terminal(self.data, "approve", approval)
+        terminal.wait_for(b"Approve? [y/n]")
+        for part in (approval, run, self.outside.url, "hello", "arguments digest", "level 2"):
+            self.assertIn(part, terminal.text())
+        self.assertEqual(self.status_of(run), "waiting")
+        terminal.type(b"y\n")
+        self.assertEqual(terminal.end(), 0, terminal.text())
+        self.assertIn("approved", terminal.text())
+        self.assertEqual(self.cli.call("watch", run).status, COMPLETED)
+        self.assertEqual(len(self.outside.pulls()), 1)
+
+    def test_anything_but_yes_decides_nothing_and_says_what_else_there_is(self):
+        run, approval = self.ask()
+        for typed in (b"n\n", b"\n", b"maybe\n", b"\x04"):
+            terminal = Terminal(self.data, "approve", approval)
+            terminal.wait_for(b"[y/n]")
+            terminal.type(typed)
+            self.assertEqual(terminal.end(), 0, terminal.text())
+            self.assertIn("nothing was decided", terminal.text())
+            self.assertIn(f"deny {approval}", terminal.text())
+            self.assertEqual(self.status_of(run), "waiting")
+        self.assertEqual(self.outside.pulls(), [])
+
+    def test_deny_asks_too_and_ends_the_run_as_denied(self):
+        run, _ = self.ask()
+        terminal = Terminal(self.data, "deny", run, "--reason", "not now")
+        terminal.wait_for(b"Deny? [y/n]")
+        terminal.type(b"y\n")
+        self.assertEqual(terminal.end(), 0, terminal.text())
+        self.assertEqual(self.cli.call("watch", run).status, DENIED)
+        self.assertEqual(self.outside.pulls(), [])
+
+    # A paste, or a bored finger: what was typed before the question was there is no answer to it.
+    def test_keys_that_were_typed_before_the_question_answer_nothing(self):
+        run, approval = self.ask()
+        terminal = Terminal(self.data, "approve", approval)
+        terminal.type(b"y\n")
+        terminal.wait_for(b"[y/n]")
+        time.sleep(TYPED_AHEAD_SECONDS)
+        self.assertEqual(self.status_of(run), "waiting")
+        terminal.type(b"n\n")
+        terminal.end()
+        self.assertEqual(self.status_of(run), "waiting")
+
+    # ADV-B6, FR-118, FR-119: what an agent wrote cannot move the cursor or colour a line.
+    def test_what_an_agent_wrote_does_not_reach_the_terminal_as_it_is(self):
+        _, approval = self.ask(body=f"harmless{ARROW_UP}{RED}\\u202Etxt")
+        terminal = Terminal(self.data, "approve", approval)
+        terminal.wait_for(b"[y/n]")
+        shown = terminal.shown
+        self.assertNotIn(b"\x1b[A", shown)
+        self.assertNotIn(b"\x1b[31mtxt", shown)
+        self.assertNotIn("\u202e".encode(), shown)
+        self.assertIn(b"harmless", shown)
+        terminal.type(b"n\n")
+        terminal.end()
+
+    def test_without_a_terminal_nobody_is_asked_and_nothing_decided(self):
+        run, approval = self.ask()
+        self.assert_error(self.cli.call("approve", approval, json_output=False), 1405, USAGE, "--digest", "--yes")
+        self.assertEqual(self.status_of(run), "waiting")
+        self.cli.must("deny", approval, "--yes", json_output=False)
+        self.assertEqual(self.status_of(run), "denied")
 
 
 if __name__ == "__main__":
