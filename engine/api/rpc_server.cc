@@ -1,14 +1,14 @@
 #include "engine/api/rpc_server.h"
 
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
-#include <unistd.h>
+#include <grpcpp/server_posix.h>
 
 #include <chrono>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "engine/api/listener.h"
 #include "engine/base/unique_fd.h"
 #include "schemas/sandglass/v1/api_service.grpc.pb.h"
 #include "schemas/sandglass/v1/error.pb.h"
@@ -20,8 +20,6 @@ namespace {
 using base::Code;
 using identity::Call;
 using Context = grpc::CallbackServerContext;
-
-constexpr std::size_t kMaxSocketPath = 100;
 
 grpc::StatusCode status_code(Code code) {
   switch (code) {
@@ -271,9 +269,9 @@ class Service final : public v1::Sandglass::CallbackService {
 struct RpcServer::Impl {
   Impl(Gate& gate, Methods& methods, RefusalLog& refusals) : service(gate, methods, refusals) {}
 
-  base::UniqueFd socket_folder;
   Service service;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Listener> listener;  // hands on to the server, hence ends before it
 };
 
 RpcServer::RpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -284,38 +282,24 @@ RpcServer::~RpcServer() {
 base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& options, Gate& gate,
                                                           Methods& methods, RefusalLog& refusals) {
   auto impl = std::make_unique<Impl>(gate, methods, refusals);
-  std::string address = "unix:" + options.socket;
-  if (options.socket.size() >
-      kMaxSocketPath) {  // longer than sun_path: reached through its folder's descriptor
-    const auto slash = options.socket.rfind('/');
-    impl->socket_folder.reset(
-        open(options.socket.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    address =
-        "unix:/proc/self/fd/" + std::to_string(impl->socket_folder.get()) + options.socket.substr(slash);
-  }
+  auto listener = Listener::open({.socket = options.socket, .tcp = options.tcp});
+  if (!listener) return std::unexpected(listener.error());
+  impl->listener = std::move(*listener);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
-  int unix_port = 0;
-  int tcp_port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &unix_port);
-  if (!options.tcp.empty())
-    builder.AddListeningPort(options.tcp, grpc::InsecureServerCredentials(), &tcp_port);
   builder.RegisterService(&impl->service);
   impl->server = builder.BuildAndStart();
-  if (!impl->server || unix_port == 0 || (!options.tcp.empty() && tcp_port == 0)) {
-    return base::fail(Code::address_in_use,
-                      options.tcp.empty()
-                          ? "cannot listen on " + options.socket
-                          : "cannot listen on " + options.tcp + " and " + options.socket +
-                                "; stop what listens there, or choose another address with listen.tcp");
-  }
+  if (!impl->server) return base::fail(Code::internal, "the RPC server does not start");
+  impl->listener->start([server = impl->server.get()](base::UniqueFd fd) {
+    grpc::AddInsecureChannelFromFd(server, fd.release());
+  });
   return std::unique_ptr<RpcServer>(new RpcServer(std::move(impl)));
 }
 
 void RpcServer::stop(std::int64_t grace_ms) {
+  impl_->listener.reset();
   if (impl_->server)
     impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
 }

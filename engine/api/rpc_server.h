@@ -21,7 +21,7 @@ struct RpcOptions {
 /// Thread rule: start and stop from one thread. Ownership: gate, methods and refusals outlive it.
 class RpcServer {
  public:
-  /// Errors: address_in_use.
+  /// Errors: address_in_use, io_error.
   static base::Result<std::unique_ptr<RpcServer>> start(const RpcOptions& options, Gate& gate,
                                                         Methods& methods, RefusalLog& refusals);
   ~RpcServer();

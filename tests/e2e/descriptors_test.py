@@ -11,7 +11,8 @@ from harness.main_job import Job
 from harness.waiting import wait_until
 
 AWAY = 4
-SPARE = 6
+SPARE = 40
+KEPT = 8  # at least so many of them are never a connection's
 
 
 def descriptors(pid):
@@ -56,8 +57,9 @@ class Descriptors(Case):
         under_way = self.hello("before")
         self.assertEqual(under_way.status, 0)
         before = limit_to(engine, descriptors(engine) + SPARE)
-        held = self.hold_connections(3 * SPARE)
-        wait_until(lambda: descriptors(engine) >= limit_to_now(engine) - 1, "an engine without descriptors", seconds=20)
+        held = self.hold_connections(5 * SPARE)
+        wait_until(lambda: "connection_turned_away" in self.service.log_text(), "a connection that is turned away", seconds=20)
+        self.assertLessEqual(descriptors(engine), limit_to_now(engine) - KEPT, "the journal has none left")
         taken = {}
         for i in range(3):
             ended = self.hello(f"meanwhile-{i}")
