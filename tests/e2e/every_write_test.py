@@ -1,6 +1,7 @@
 """A disk that is full at any one write of a server's life: the error says where and what to do, nothing that was
 acknowledged is lost, and with room again everything goes on."""
 
+import errno
 import shutil
 import unittest
 
@@ -12,7 +13,7 @@ from harness.waiting import wait_until
 
 MACHINE = 10
 # What a caller may be told meanwhile: the reason itself, or that the engine is away.
-FULL = {1008: MACHINE, 1004: 4, 1105: 4, 1404: 4}
+BAD_DISK = {1007: MACHINE, 1008: MACHINE, 1004: 4, 1105: 4, 1404: 4}
 SHORT_FORM = 8  # so many of the writes; the long form takes every one
 
 
@@ -41,13 +42,15 @@ class EveryWrite(Case):
         wait_until(lambda: self.cli.call("list").status == 0,
                    lambda: "an engine that answers again:\n" + server.log_text(), seconds=60)
 
-    def judge_report(self, server, report):
-        """A start on a full disk: an error that names the folder and what to do, or none."""
-        if report != "ready":
-            self.assertTrue(report.startswith("error 1008 "), report + "\n" + server.log_text())
-            self.assertIn(str(self.data), report)
-            self.assertIn("free", report)
-            self.assertEqual(server.wait(), MACHINE)
+    def judge_report(self, server, report, error=errno.ENOSPC):
+        """A start on such a disk: an error that names the folder and what to do, or none."""
+        if report == "ready":
+            return
+        code, remedy = (1008, "free") if error == errno.ENOSPC else (1007, "")
+        self.assertTrue(report.startswith(f"error {code} "), report + "\n" + server.log_text())
+        self.assertIn(str(self.data), report)
+        self.assertIn(remedy, report)
+        self.assertEqual(server.wait(), MACHINE)
 
     def writes_to_try(self, life):
         """The numbers of the writes to fail, from one life without a fault."""
@@ -64,28 +67,40 @@ class EveryWrite(Case):
         self.cli.must("watch", self.begin().value["run_id"])
         self.assertEqual(server.stop(), 0)
 
+    def live_on_a_bad_disk(self, write, error):
+        """One life whose writes fail from this one on, until there is room again."""
+        server = self.fresh()
+        self.faults.full_from(write, error)
+        self.judge_report(server, server.start(self.faults.environment()), error)
+        taken = None
+        if server.process.poll() is None:
+            ended = self.begin()
+            if ended.status == 0:
+                taken = ended.value["run_id"]
+            else:
+                self.assertEqual(BAD_DISK.get(int(ended.value["error"])), ended.status, str(ended))
+        self.go_on(server)
+        run = self.begin()
+        self.assertEqual(run.status, 0, str(run))
+        if taken:
+            self.assertEqual(run.value["run_id"], taken, "an acknowledged start was forgotten")
+        ended = self.cli.must("watch", run.value["run_id"])
+        self.assertEqual(ended.values[-1]["summary"]["status"], "completed", str(ended))
+        self.assertIs(self.cli.must("audit", "verify").value["good"], True)
+        self.assertEqual(server.stop(), 0)
+
     def test_a_full_disk_at_any_write_loses_nothing_that_was_acknowledged(self):
         for write in self.writes_to_try(self.one_life):
             with self.subTest(write=write):
-                server = self.fresh()
-                self.faults.full_from(write)
-                self.judge_report(server, server.start(self.faults.environment()))
-                taken = None
-                if server.process.poll() is None:
-                    ended = self.begin()
-                    if ended.status == 0:
-                        taken = ended.value["run_id"]
-                    else:
-                        self.assertEqual(FULL.get(int(ended.value["error"])), ended.status, str(ended))
-                self.go_on(server)
-                run = self.begin()
-                self.assertEqual(run.status, 0, str(run))
-                if taken:
-                    self.assertEqual(run.value["run_id"], taken, "an acknowledged start was forgotten")
-                ended = self.cli.must("watch", run.value["run_id"])
-                self.assertEqual(ended.values[-1]["summary"]["status"], "completed", str(ended))
-                self.assertIs(self.cli.must("audit", "verify").value["good"], True)
-                self.assertEqual(server.stop(), 0)
+                self.live_on_a_bad_disk(write, errno.ENOSPC)
+
+    # As when a file system is mounted read-only under a running engine, or its disk is failing.
+    def test_a_disk_that_turns_read_only_or_fails_is_told_and_survived(self):
+        writes = list(self.writes_to_try(self.one_life))
+        for error in (errno.EROFS, errno.EIO):
+            for write in writes if places.LONG else writes[1::3]:
+                with self.subTest(write=write, error=errno.errorcode[error]):
+                    self.live_on_a_bad_disk(write, error)
 
     @unittest.skipUnless(places.LONG, "the long form")
     def test_the_main_job_survives_a_full_disk_at_any_write(self):

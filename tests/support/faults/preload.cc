@@ -1,6 +1,7 @@
-// A library that tests load into real programs (LD_PRELOAD): a wall clock that can be set, and a file system that
-// runs out of space at the k-th write below a folder. What it does stands in the file that SANDGLASS_FAULTS names
-// (tests/support/harness/faults.py writes it), mapped by all processes, so that it changes while they run.
+// A library that tests load into real programs (LD_PRELOAD): a wall clock that can be set, and a file system
+// that runs out of space, or fails otherwise, at the k-th write below a folder. What it does stands in the
+// file that SANDGLASS_FAULTS names (tests/support/harness/faults.py writes it), mapped by all processes, so
+// that it changes while they run.
 //
 // Thread rule: any thread. Before the file is mapped, and without one, every call is the real one.
 #include <dlfcn.h>
@@ -26,8 +27,9 @@ namespace {
 struct Control {
   std::atomic<std::int64_t> wall_off_ms;
   std::atomic<std::int64_t> writes;     // below the folder, so far
-  std::atomic<std::int64_t> full_from;  // from this write on there is no space; 0: never
-  std::atomic<std::int64_t> refused;    // writes that got ENOSPC
+  std::atomic<std::int64_t> full_from;  // from this write on they fail; 0: never
+  std::atomic<std::int64_t> refused;    // writes that failed
+  std::atomic<std::int64_t> error;      // errno of theirs; 0: ENOSPC
   char folder[512];
 };
 
@@ -63,7 +65,8 @@ bool refuses_write() {
   const std::int64_t from = control()->full_from;
   if (from == 0 || number < from) return false;
   ++control()->refused;
-  errno = ENOSPC;
+  const auto error = static_cast<int>(control()->error);
+  errno = error == 0 ? ENOSPC : error;
   return true;
 }
 
@@ -80,11 +83,21 @@ bool refuses(int fd) {
   return is_below(path) && refuses_write();
 }
 
-/// Making a file or folder takes space, too. Paths relative to a folder's descriptor are not seen.
-bool refuses_new(const char* path) {
-  if (control() == nullptr || control()->folder[0] == '\0' || !is_below(path)) return false;
+/// Making a file or folder takes space, too.
+bool refuses_new(int folder, const char* path) {
+  if (control() == nullptr || control()->folder[0] == '\0') return false;
+  char whole[2048];
+  if (path[0] == '/') {
+    std::snprintf(whole, sizeof whole, "%s", path);
+  } else {
+    char link[64];
+    std::snprintf(link, sizeof link, folder == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/%d", folder);
+    const auto length = readlink(link, whole, 1024);
+    if (length <= 0) return false;
+    std::snprintf(whole + length, sizeof whole - static_cast<std::size_t>(length), "/%s", path);
+  }
   struct stat info{};
-  return lstat(path, &info) != 0 && refuses_write();
+  return is_below(whole) && lstat(whole, &info) != 0 && refuses_write();
 }
 
 void shift(timespec* time) {
@@ -145,7 +158,7 @@ int fallocate(int fd, int mode, off_t from, off_t size) {
 
 int posix_fallocate(int fd, off_t from, off_t size) {
   static const auto kReal = real<int(int, off_t, off_t)>("posix_fallocate");
-  return refuses(fd) ? ENOSPC : kReal(fd, from, size);
+  return refuses(fd) ? errno : kReal(fd, from, size);
 }
 
 int open(const char* path, int flags, ...) {
@@ -154,7 +167,7 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  return (flags & O_CREAT) != 0 && refuses_new(path) ? -1 : kReal(path, flags, mode);
+  return (flags & O_CREAT) != 0 && refuses_new(AT_FDCWD, path) ? -1 : kReal(path, flags, mode);
 }
 
 int open64(const char* path, int flags, ...) {
@@ -163,12 +176,26 @@ int open64(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  return (flags & O_CREAT) != 0 && refuses_new(path) ? -1 : kReal(path, flags, mode);
+  return (flags & O_CREAT) != 0 && refuses_new(AT_FDCWD, path) ? -1 : kReal(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  static const auto kReal = real<int(int, const char*, int, ...)>("openat");
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return (flags & O_CREAT) != 0 && refuses_new(folder, path) ? -1 : kReal(folder, path, flags, mode);
+}
+
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  static const auto kReal = real<int(int, const char*, mode_t)>("mkdirat");
+  return refuses_new(folder, path) ? -1 : kReal(folder, path, mode);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
   static const auto kReal = real<int(const char*, mode_t)>("mkdir");
-  return refuses_new(path) ? -1 : kReal(path, mode);
+  return refuses_new(AT_FDCWD, path) ? -1 : kReal(path, mode);
 }
 
 }  // extern "C"

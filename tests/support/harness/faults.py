@@ -3,6 +3,7 @@
 The other half is tests/support/faults/preload.cc, a library that the programs load.
 """
 
+import errno
 import mmap
 import pathlib
 import struct
@@ -11,7 +12,7 @@ from harness import places
 
 LIBRARY = places.BUILD / "lib" / "libsandglass_faults.so"
 FOLDER_BYTES = 512
-WALL_OFF_MS, WRITES, FULL_FROM, REFUSED, FOLDER = 0, 8, 16, 24, 32
+WALL_OFF_MS, WRITES, FULL_FROM, REFUSED, ERROR, FOLDER = 0, 8, 16, 24, 32, 40
 
 
 class Faults:
@@ -45,8 +46,9 @@ class Faults:
         self._set(WRITES, 0)
         self._set(REFUSED, 0)
 
-    def full_from(self, write):
-        """There is no space from this write on; 0: there is."""
+    def full_from(self, write, error=errno.ENOSPC):
+        """From this write on they fail, as on a disk without space unless told otherwise; 0: they do not."""
+        self._set(ERROR, error)
         self._set(FULL_FROM, write)
 
     @property
