@@ -137,8 +137,12 @@ void write_holder(int fd) {
 }  // namespace
 
 Error system_error(const std::string& what, const std::string& path, int reason) {
-  const Code code = reason == ENOSPC || reason == EDQUOT ? Code::disk_full : Code::io_error;
-  return {code, what + " " + path + ": " + std::strerror(reason)};
+  std::string message = what + " " + path + ": " + std::strerror(reason);
+  if (reason == ENOSPC || reason == EDQUOT) {
+    return {Code::disk_full, message + "; free space on that file system, then start again"};
+  }
+  if (reason == EROFS) message += "; mount that file system writable, or choose another folder";
+  return {Code::io_error, std::move(message)};
 }
 
 Result<std::string> choose_data_folder(std::string_view flag) {
