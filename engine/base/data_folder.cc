@@ -97,11 +97,56 @@ Status check_owner(const std::string& path) {
   return {};
 }
 
+enum class Existing : std::uint8_t { replaced, kept };
+
+/// `kept`: whoever else makes the file at the same time, the first one's is the file from then on.
+int give_name(const std::string& from, const std::string& to, Existing existing) {
+  if (existing == Existing::replaced) return rename(from.c_str(), to.c_str());
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EEXIST) return errno == EINVAL ? rename(from.c_str(), to.c_str()) : -1;
+  unlink(from.c_str());
+  return 0;
+}
+
+Status write_file(const std::string& path, std::string_view bytes, Existing existing) {
+  // Two first starts on one folder must not write into one file beside it.
+  const std::string beside =
+      path + (existing == Existing::kept ? "." + std::to_string(getpid()) : "") + ".new";
+  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return std::unexpected(system_error("cannot write", beside, errno));
+  Status status;
+  while (!bytes.empty() && status) {
+    const auto wrote = write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno != EINTR) status = std::unexpected(system_error("cannot write", beside, errno));
+    if (wrote > 0) bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  if (status && fsync(fd) != 0) status = std::unexpected(system_error("cannot sync", beside, errno));
+  close(fd);
+  if (status && give_name(beside, path, existing) != 0) {
+    status = std::unexpected(system_error("cannot write", path, errno));
+  }
+  if (!status) {
+    unlink(beside.c_str());
+    return status;
+  }
+  const std::string folder = path.substr(0, path.rfind('/'));
+  const int folder_fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_fd < 0 || fsync(folder_fd) != 0)
+    status = std::unexpected(system_error("cannot sync", folder, errno));
+  if (folder_fd >= 0) close(folder_fd);
+  return status;
+}
+
+/// Of several that make it at once, the first one's is the file.
+Status make_whole_file(const std::string& path, std::string_view bytes) {
+  return write_file(path, bytes, Existing::kept);
+}
+
 Status make_random_file(const std::string& path, Random& random, std::size_t bytes, bool hex) {
   if (access(path.c_str(), F_OK) == 0) return {};
   std::string value(bytes, '\0');
   random.fill({reinterpret_cast<std::uint8_t*>(value.data()), value.size()});
-  return write_whole_file(path, hex ? to_hex(value) : value);
+  return make_whole_file(path, hex ? to_hex(value) : value);
 }
 
 /// It becomes part of the names of control groups and sockets.
@@ -208,30 +253,7 @@ Result<FileLock> FileLock::wait(const std::string& path) {
 }
 
 Status write_whole_file(const std::string& path, std::string_view bytes) {
-  const std::string beside = path + ".new";
-  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return std::unexpected(system_error("cannot write", beside, errno));
-  Status status;
-  while (!bytes.empty() && status) {
-    const auto wrote = write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno != EINTR) status = std::unexpected(system_error("cannot write", beside, errno));
-    if (wrote > 0) bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  if (status && fsync(fd) != 0) status = std::unexpected(system_error("cannot sync", beside, errno));
-  close(fd);
-  if (status && rename(beside.c_str(), path.c_str()) != 0) {
-    status = std::unexpected(system_error("cannot write", path, errno));
-  }
-  if (!status) {
-    unlink(beside.c_str());
-    return status;
-  }
-  const std::string folder = path.substr(0, path.rfind('/'));
-  const int folder_fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_fd < 0 || fsync(folder_fd) != 0)
-    status = std::unexpected(system_error("cannot sync", folder, errno));
-  if (folder_fd >= 0) close(folder_fd);
-  return status;
+  return write_file(path, bytes, Existing::replaced);
 }
 
 Result<std::string> read_whole_file(const std::string& path, std::size_t limit) {
@@ -278,7 +300,10 @@ Result<DataFolder> DataFolder::open(const std::string& path, Random& random) {
                                             "restore that file or choose another folder with --data");
     }
     const std::string line = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
-    if (auto written = write_whole_file(format, line); !written) return std::unexpected(written.error());
+    if (auto written = make_whole_file(format, line); !written) return std::unexpected(written.error());
+    const auto made = read_whole_file(format, 256);
+    if (!made) return std::unexpected(made.error());
+    if (auto checked = check_format(path, *made); !checked) return std::unexpected(checked.error());
   }
   for (const char* name : {"keys", "tokens", "run", "log", "blobs"}) {
     if (auto made = make_folder(folder.file(name)); !made) return std::unexpected(made.error());

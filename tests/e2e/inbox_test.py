@@ -200,11 +200,11 @@ class Inbox(Case):
 
         # J20: the auditor sees who tried what.
         noted = [each for each in self.cli.must("audit", "refusals").values if each["token"] == "stranger"]
-        self.assertIn(("other", "decide an approval", approval, 1002),
+        self.assertIn(("other", "cancel a run", run, 1002),
                       [(each["tenant"], each["call"], each["target"], each["code"]) for each in noted])
         self.assertIn(("show a run", run), [(each["call"], each["target"]) for each in noted])
         self.assertIn("create a token", [each["call"] for each in noted])
-        self.assertTrue(all(each["request_id"] for each in noted if each["call"] == "decide an approval"))
+        self.assertTrue(all(each["request_id"] for each in noted if each["call"] == "cancel a run"))
         self.assertTrue(all(each["message"] and each["time_ms"] for each in noted))
 
     # J20: what anybody can cause is counted, and no history grows by it.
