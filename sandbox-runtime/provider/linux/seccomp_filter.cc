@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 
 #include "sandbox-runtime/provider/linux/syscall_lists.h"
 
@@ -113,6 +115,72 @@ Program personality_rule() {
   return one_of(0, ~0u, {0, 8, 0x20000, 0x20008, 0x40000, 0xffffffff}, EPERM);
 }
 
+/// Numbers from `first` to the next range's are all answered alike.
+struct Range {
+  std::uint32_t first;
+  Program answer;
+};
+
+bool same(const Program& one, const Program& other) {
+  return std::ranges::equal(one, other, [](const sock_filter& a, const sock_filter& b) {
+    return a.code == b.code && a.jt == b.jt && a.jf == b.jf && a.k == b.k;
+  });
+}
+
+/// All numbers from 0 up.
+std::vector<Range> ranges() {
+  std::map<std::uint32_t, Program> answers = {{__NR_socket, socket_rule()},
+                                              {__NR_socketpair, one_of(0, ~0u, {AF_UNIX}, EAFNOSUPPORT)},
+                                              {__NR_ioctl, ioctl_rule()},
+                                              {__NR_clone, clone_rule()},
+                                              {__NR_personality, personality_rule()}};
+  // Rootless, init and commands share one uid, by which the kernel would let them set each other's limits.
+  answers.emplace(__NR_prlimit64, one_of(0, ~0u, {0}, EPERM));
+  // Says that it has worked: it would write back every file system of the machine, for all the others to
+  // wait.
+  Program nothing;
+  refuse(nothing, 0);
+  answers.emplace(__NR_sync, nothing);
+  Program not_permitted;
+  refuse(not_permitted, EPERM);
+  Program allowed;
+  allow(allowed);
+  Program unknown;
+  refuse(unknown, ENOSYS);
+  for (const int number : refused_calls()) answers.emplace(static_cast<std::uint32_t>(number), not_permitted);
+  for (const int number : allowed_calls()) answers.emplace(static_cast<std::uint32_t>(number), allowed);
+  std::vector<Range> found = {{0, unknown}};
+  std::uint32_t next = 0;
+  const auto begin = [&](std::uint32_t first, const Program& answer) {
+    if (!same(found.back().answer, answer)) found.push_back({first, answer});
+  };
+  for (const auto& [number, answer] : answers) {
+    if (number != next) begin(next, unknown);
+    begin(number, answer);
+    next = number + 1;
+  }
+  begin(next, unknown);
+  return found;
+}
+
+/// A search by halves: the kernel runs the whole program once for every number when it loads it.
+Program decide(std::span<const Range> among) {
+  if (among.size() == 1) return among.front().answer;
+  const std::size_t middle = among.size() / 2;
+  const Program below = decide(among.first(middle));
+  const Program above = decide(among.subspan(middle));
+  Program program;
+  if (below.size() < 256) {
+    add(program, BPF_JMP | BPF_JGE | BPF_K, among[middle].first, below.size(), 0);
+  } else {
+    add(program, BPF_JMP | BPF_JGE | BPF_K, among[middle].first, 0, 1);
+    add(program, BPF_JMP | BPF_JA, static_cast<std::uint32_t>(below.size()));
+  }
+  program.insert(program.end(), below.begin(), below.end());
+  program.insert(program.end(), above.begin(), above.end());
+  return program;
+}
+
 }  // namespace
 
 std::vector<sock_filter> build_filter() {
@@ -124,35 +192,8 @@ std::vector<sock_filter> build_filter() {
   add(program, BPF_JMP | BPF_JGE | BPF_K, kX32Bit, 0, 1);
   answer(program, SECCOMP_RET_KILL_PROCESS);
 
-  when(program, __NR_socket, socket_rule());
-  when(program, __NR_socketpair, one_of(0, ~0u, {AF_UNIX}, EAFNOSUPPORT));
-  when(program, __NR_ioctl, ioctl_rule());
-  when(program, __NR_clone, clone_rule());
-  when(program, __NR_personality, personality_rule());
-  // Rootless, init and commands share one uid, by which the kernel would let them set each other's limits.
-  when(program, __NR_prlimit64, one_of(0, ~0u, {0}, EPERM));
-  // Says that it has worked: it would write back every file system of the machine, for all the others to
-  // wait.
-  Program nothing;
-  refuse(nothing, 0);
-  when(program, __NR_sync, nothing);
-
-  Program not_permitted;
-  refuse(not_permitted, EPERM);
-  for (const int number : refused_calls()) when(program, static_cast<std::uint32_t>(number), not_permitted);
-
-  std::vector<int> allowed(allowed_calls().begin(), allowed_calls().end());
-  std::ranges::sort(allowed);
-  for (std::size_t i = 0; i < allowed.size();) {
-    std::size_t last = i;
-    while (last + 1 < allowed.size() && allowed[last + 1] <= allowed[last] + 1) ++last;
-    // first ≤ nr ≤ last → allow
-    add(program, BPF_JMP | BPF_JGE | BPF_K, static_cast<std::uint32_t>(allowed[i]), 0, 2);
-    add(program, BPF_JMP | BPF_JGT | BPF_K, static_cast<std::uint32_t>(allowed[last]), 1, 0);
-    allow(program);
-    i = last + 1;
-  }
-  refuse(program, ENOSYS);
+  const Program by_number = decide(ranges());
+  program.insert(program.end(), by_number.begin(), by_number.end());
   return program;
 }
 

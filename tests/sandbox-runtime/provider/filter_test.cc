@@ -1,0 +1,122 @@
+// The system call filter, run here as the kernel runs it.
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "sandbox-runtime/provider/linux/seccomp_filter.h"
+#include "sandbox-runtime/provider/linux/syscall_lists.h"
+
+namespace sandglass::sandbox_runtime::provider::linux_jail {
+namespace {
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kHere = AUDIT_ARCH_X86_64;
+#else
+constexpr std::uint32_t kHere = AUDIT_ARCH_AARCH64;
+#endif
+const std::set<int> kWithRules = {__NR_socket,      __NR_socketpair, __NR_ioctl, __NR_clone,
+                                  __NR_personality, __NR_prlimit64,  __NR_sync};
+
+struct Answer {
+  std::uint32_t action = 0;
+  int steps = 0;
+};
+
+/// `steps` ends at 10,000: a program that runs on is broken.
+Answer run(const std::vector<sock_filter>& program, const seccomp_data& call) {
+  std::uint32_t value = 0;
+  Answer answer;
+  for (std::size_t at = 0; at < program.size() && answer.steps < 10'000; ++at) {
+    const sock_filter& line = program[at];
+    ++answer.steps;
+    switch (line.code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        std::memcpy(&value, reinterpret_cast<const char*>(&call) + line.k, sizeof value);
+        break;
+      case BPF_ALU | BPF_AND | BPF_K:
+        value &= line.k;
+        break;
+      case BPF_JMP | BPF_JA:
+        at += line.k;
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        at += value == line.k ? line.jt : line.jf;
+        break;
+      case BPF_JMP | BPF_JGE | BPF_K:
+        at += value >= line.k ? line.jt : line.jf;
+        break;
+      case BPF_RET | BPF_K:
+        answer.action = line.k;
+        return answer;
+      default:
+        ADD_FAILURE() << "unknown instruction " << line.code;
+        return answer;
+    }
+  }
+  ADD_FAILURE() << "the program has no end";
+  return answer;
+}
+
+std::uint32_t refused_with(int error) {
+  return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error);
+}
+
+TEST(FilterTest, EveryNumberIsAnsweredAsTheListsSay) {  // S2, ADV-B9
+  const auto program = build_filter();
+  for (int number = 0; number < 2000; ++number) {
+    if (kWithRules.contains(number)) continue;
+    std::uint32_t expected = refused_with(ENOSYS);
+    if (std::ranges::find(allowed_calls(), number) != allowed_calls().end()) expected = SECCOMP_RET_ALLOW;
+    if (std::ranges::find(refused_calls(), number) != refused_calls().end()) expected = refused_with(EPERM);
+    EXPECT_EQ(run(program, {number, kHere, 0, {}}).action, expected) << number;
+  }
+  EXPECT_EQ(run(program, {0x3fffffff, kHere, 0, {}}).action, refused_with(ENOSYS));
+}
+
+TEST(FilterTest, ForeignEntriesEndTheProcess) {  // ADV-B14
+  const auto program = build_filter();
+  for (const int number : {0, 39, 2000}) {
+    EXPECT_EQ(run(program, {number, kHere ^ 1, 0, {}}).action, SECCOMP_RET_KILL_PROCESS);
+    EXPECT_EQ(run(program, {number | 0x40000000, kHere, 0, {}}).action, SECCOMP_RET_KILL_PROCESS);
+  }
+  EXPECT_EQ(run(program, {-1, kHere, 0, {}}).action, SECCOMP_RET_KILL_PROCESS);
+}
+
+TEST(FilterTest, CallsWithRulesLookAtTheLowHalfOfTheirArguments) {  // ADV-B14, ADV-B23
+  const auto program = build_filter();
+  constexpr std::uint64_t kHigh = 0xabcd00000000;
+  const auto answer = [&](int number, std::uint64_t first, std::uint64_t second, std::uint64_t third) {
+    return run(program, {number, kHere, 0, {first | kHigh, second | kHigh, third | kHigh}}).action;
+  };
+  EXPECT_EQ(answer(__NR_socket, 2, 1, 6), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_socket, 16, 3, 0), refused_with(EAFNOSUPPORT));
+  EXPECT_EQ(answer(__NR_socket, 1, 2, 0), refused_with(EAFNOSUPPORT));
+  EXPECT_EQ(answer(__NR_socketpair, 1, 1, 0), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_socketpair, 16, 1, 0), refused_with(EAFNOSUPPORT));
+  EXPECT_EQ(answer(__NR_ioctl, 0, 0x5412, 0), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_ioctl, 0, 0x5401, 0), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_clone, 0x10000000, 0, 0), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_clone, 17, 0, 0), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_personality, 0xffffffff, 0, 0), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_personality, 0x0400000, 0, 0), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_prlimit64, 0, 7, 0), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_prlimit64, 1, 7, 0), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_sync, 0, 0, 0), refused_with(0));
+}
+
+// The kernel runs the program once for every number that it knows whenever it is loaded: for each sandbox.
+TEST(FilterTest, NoNumberTakesManySteps) {
+  const auto program = build_filter();
+  for (int number = 0; number < 600; ++number) {
+    EXPECT_LE(run(program, {number, kHere, 0, {}}).steps, 32) << number;
+  }
+}
+
+}  // namespace
+}  // namespace sandglass::sandbox_runtime::provider::linux_jail
