@@ -59,6 +59,7 @@ void Sandbox::launched(Result<provider::Launched> made) {
   }
   take(std::move(*made));
   if (end_reason_) return destroy();
+  prepare_exec();  // while init starts
 }
 
 void Sandbox::adopt(provider::Launched made) {

@@ -145,6 +145,9 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void make_group(std::uint64_t number, const provider::ExecLimits& limits);
   void on_barrier();
   void place(std::uint64_t number, pid_t pid);
+  void admit(std::uint64_t number, pid_t pid);
+  void prepare_exec();
+  void refuse_to_go(std::uint64_t number, const engine::base::Error& why);
   void start_clocks(Exec& exec, std::uint64_t elapsed_ms);
   void check_cpu(std::uint64_t number);
   void on_memory(std::uint64_t number);
@@ -180,6 +183,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   frames::Loop::TimerId expiry_timer_ = 0, greeting_timer_ = 0, ping_timer_ = 0, retry_timer_ = 0;
   frames::PacketWriter writer_;
   std::vector<char> buffer_;
+  bool stuck_ = false;  // init does not read as fast as is written
   bool rootless_ = false;
   std::uint64_t awaited_reset_ = 0;  // packets before its ResetDone belong to an earlier host
   bool pong_due_ = false;

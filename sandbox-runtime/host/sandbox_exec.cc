@@ -32,6 +32,12 @@ constexpr std::uint32_t kDrainMs = 150;
 constexpr std::int64_t kLeastCpuPollMs = 20;
 constexpr std::int64_t kMostCpuPollMs = 1'000;
 
+/// See launcher.h.
+struct BarrierWord {
+  std::uint64_t number = 0;
+  std::uint64_t word = 1;
+};
+
 }  // namespace
 
 Sandbox::Exec* Sandbox::find_exec(std::uint64_t number) {
@@ -166,11 +172,11 @@ void Sandbox::make_group(std::uint64_t number, const provider::ExecLimits& limit
            }});
 }
 
-/// A child presents itself; the kernel says which process it is.
+/// A child presents itself, or has entered its groups; the kernel says which process it is.
 void Sandbox::on_barrier() {
   while (barrier_) {
-    std::uint64_t number = 0;
-    iovec part{&number, sizeof number};
+    BarrierWord said;
+    iovec part{&said, sizeof said};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + 64> control;
     msghdr message{};
     message.msg_iov = &part;
@@ -201,7 +207,9 @@ void Sandbox::on_barrier() {
       std::memcpy(&credentials, CMSG_DATA(item), sizeof credentials);
       pid = credentials.pid;
     }
-    if (got == sizeof number && pid > 0) place(number, pid);
+    if (pid <= 0) continue;
+    if (got == sizeof said.number) place(said.number, pid);
+    if (got == sizeof said) admit(said.number, pid);
   }
 }
 
@@ -209,15 +217,42 @@ void Sandbox::place(std::uint64_t number, pid_t pid) {
   auto placed = std::make_shared<Status>();
   enqueue({false, [this, number, pid, placed] { *placed = around_.launcher.place(spec_.id, number, pid); },
            [this, number, placed] {
+             if (!*placed) refuse_to_go(number, placed->error());
+           }});
+}
+
+void Sandbox::refuse_to_go(std::uint64_t number, const Error& why) {
+  tell(frames::ExecGo{number, false});
+  if (Exec* exec = find_exec(number)) around_.outbox.failed(std::exchange(exec->follower, {}), why);
+}
+
+/// It is under its limits: let it go. Init hears of it first, so that it knows what has begun if this host
+/// ends between the two.
+void Sandbox::admit(std::uint64_t number, pid_t pid) {
+  auto admitted = std::make_shared<Status>();
+  enqueue({false,
+           [this, number, pid, admitted] { *admitted = around_.launcher.admit(spec_.id, number, pid); },
+           [this, number, admitted] {
              Exec* exec = find_exec(number);
              SG_CRASH_POINT("host.exec_placed");
-             const bool go = exec != nullptr && *placed && exec->reason == KillReason::none;
+             if (!*admitted) return refuse_to_go(number, admitted->error());
+             const bool go = exec != nullptr && exec->reason == KillReason::none;
              tell(frames::ExecGo{number, go});
-             if (go) start_clocks(*exec, 0);
-             if (exec != nullptr && !*placed) {
-               around_.outbox.failed(std::exchange(exec->follower, {}), placed->error());
-             }
+             if (!go || !barrier_) return;
+             const BarrierWord word{number};
+             (void)!::send(barrier_.get(), &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL);
+             start_clocks(*exec, 0);
+             prepare_exec();  // while this one runs
            }});
+}
+
+/// The next exec finds its group made.
+void Sandbox::prepare_exec() {
+  enqueue({false,
+           [this, number = last_number_ + 1] {
+             around_.launcher.prepare_exec(spec_.id, number, exec_limits({}, spec_.tmpl.limits));
+           },
+           [] {}});
 }
 
 void Sandbox::start_clocks(Exec& exec, std::uint64_t elapsed_ms) {

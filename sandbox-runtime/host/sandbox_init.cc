@@ -29,7 +29,9 @@ void Sandbox::flush() {
   if (!control_) return;
   auto out = writer_.flush(control_.get());
   if (!out) return lost("its first process closed the connection");
-  around_.loop.change(control_watch_, EPOLLIN | (*out ? 0u : static_cast<std::uint32_t>(EPOLLOUT)));
+  if (stuck_ == !*out) return;
+  stuck_ = !*out;
+  around_.loop.change(control_watch_, EPOLLIN | (stuck_ ? static_cast<std::uint32_t>(EPOLLOUT) : 0u));
 }
 
 void Sandbox::on_packet(std::string_view packet) {

@@ -81,7 +81,9 @@ bool set_limit(__rlimit_resource resource, rlim_t value) {
 bool become_user(const Identity& who) {
   if (!who.change) return true;
   for (int capability = 0; capability < 64; ++capability) {
-    if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL) return false;
+    if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+    if (errno != EINVAL) return false;
+    break;  // past the kernel's last one
   }
   return setgroups(0, nullptr) == 0 && setresgid(who.gid, who.gid, who.gid) == 0 &&
          setresuid(who.uid, who.uid, who.uid) == 0;
@@ -100,7 +102,13 @@ bool enter_folder(const std::string& workspace, const std::string& cwd) {
   return folder && fchdir(folder.get()) == 0;
 }
 
-/// One child at a time speaks at the barrier; the lock goes with its owner's death. False: init said no
+/// What child and host say at the barrier (launcher.h): the number alone, or with a word behind it.
+struct BarrierWord {
+  std::uint64_t number = 0;
+  std::uint64_t word = 1;
+};
+
+/// One child at a time is at the barrier; the lock goes with its owner's death. False: init said no
 /// meanwhile.
 bool lock_barrier(const Child& child) {
   struct flock whole{};
@@ -113,11 +121,21 @@ bool lock_barrier(const Child& child) {
   return true;
 }
 
-/// The host's answer: descriptors of this exec's control groups. Writing "0" enters one (V5). A packet for
-/// another number was meant for a child that has ended.
-bool enter_groups(int barrier, std::uint64_t number) {
+/// Presents itself; the host prepares its answer while the child goes on.
+bool reach_barrier(const Child& child) {
+  if (!child.request.barrier) return true;
+  const std::uint64_t number = child.request.number;
+  return lock_barrier(child) &&
+         send(child.options.barrier_fd, &number, sizeof number, MSG_NOSIGNAL) == sizeof number;
+}
+
+enum class Heard : std::uint8_t { nothing, entered, go };
+
+/// The host's packet: descriptors of this exec's control groups, of which writing "0" enters one (V5), or
+/// that the child may go on. A packet for another number was meant for a child that has ended.
+Heard hear_host(int barrier, std::uint64_t number) {
   constexpr std::size_t kMost = 16;
-  std::uint64_t meant = 0;
+  BarrierWord meant;
   iovec part{&meant, sizeof meant};
   alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))];
   msghdr message{};
@@ -125,51 +143,53 @@ bool enter_groups(int barrier, std::uint64_t number) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  if (recvmsg(barrier, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof meant) return false;
-  bool entered = true;
-  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+  const ssize_t size = recvmsg(barrier, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  const bool mine = size >= static_cast<ssize_t>(sizeof number) && meant.number == number;
+  bool entered = mine;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); size > 0 && head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
-      if (meant == number && write(fd, "0", 1) != 1) entered = false;
+      if (mine && write(fd, "0", 1) != 1) entered = false;
       close(fd);
     }
   }
-  return entered && meant == number;
+  if (mine && size == sizeof meant) return Heard::go;
+  return entered ? Heard::entered : Heard::nothing;
 }
 
-/// Presents itself and enters its groups as the host says. A host that only says "go" has placed it itself.
-bool meet_host(const Child& child) {
-  std::uint64_t number = child.request.number;
-  if (!lock_barrier(child)) return false;
-  if (send(child.options.barrier_fd, &number, sizeof number, MSG_NOSIGNAL) != sizeof number) return false;
-  for (;;) {
-    pollfd words[] = {{child.options.barrier_fd, POLLIN, 0}, {child.go, POLLIN, 0}};
+/// Enters its groups as the host says, tells it, and waits until it may go on: by the host's word at the
+/// barrier or by init's through the pipe, whichever comes first. A host that only says "go" has placed it.
+bool pass_barrier(const Child& child) {
+  if (!child.request.barrier) return true;
+  const int barrier = child.options.barrier_fd;
+  const BarrierWord entered{child.request.number};
+  for (bool waiting = true; waiting;) {
+    pollfd words[] = {{barrier, POLLIN, 0}, {child.go, POLLIN, 0}};
     if (poll(words, 2, -1) < 0 && errno != EINTR) return false;
-    if (words[1].revents != 0) break;
-    if (words[0].revents != 0 && enter_groups(child.options.barrier_fd, number)) break;
-    if ((words[0].revents & POLLHUP) != 0) break;
+    if (words[1].revents != 0) {
+      char word = 0;
+      if (read(child.go, &word, 1) != 1 || word != 'g') return errno = ECANCELED, false;
+      break;
+    }
+    if ((words[0].revents & POLLIN) != 0) {
+      const Heard heard = hear_host(barrier, child.request.number);
+      waiting = heard != Heard::go;
+      if (heard == Heard::entered && send(barrier, &entered, sizeof entered, MSG_NOSIGNAL) < 0) return false;
+    } else if (words[0].revents != 0) {
+      return errno = ECANCELED, false;
+    }
   }
   struct flock whole{};
   whole.l_type = F_UNLCK;
-  return fcntl(child.options.barrier_fd, F_SETLK, &whole) == 0;
-}
-
-bool pass_barrier(const Child& child) {
-  if (!child.request.barrier) return true;
-  if (!meet_host(child)) return false;
-  char word = 0;
-  ssize_t got = 0;
-  do got = read(child.go, &word, 1);
-  while (got < 0 && errno == EINTR);
-  if (got == 1 && word == 'g') return true;
-  errno = ECANCELED;
-  return false;
+  return fcntl(barrier, F_SETLK, &whole) == 0;
 }
 
 [[noreturn]] void become_command(Child& child) {
+  if (!reach_barrier(child)) give_up(child, barrier);
   if (setsid() < 0) give_up(child, session);
   default_signals();
   const std::array<std::pair<int, int>, 3> streams{{{child.in, 0}, {child.out, 1}, {child.err, 2}}};

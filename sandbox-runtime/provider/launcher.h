@@ -12,14 +12,19 @@
 //   empties the bounding set, sets groups {}, gid 1000, uid 1000 (in that order) before it execs. rootless:
 //   uid 1000 inside, no capabilities, init and commands share the one uid.
 //
-// The barrier (V5, nothing is ever runnable outside its cgroup): the child that init has forked for an exec
-// sends one packet of at most 64 bytes, the exec's key, over fd 4 and then blocks reading a pipe from init.
-// The host receives it with SCM_CREDENTIALS: the kernel vouches for the sender's process id. The host calls
-// Launcher::place(), which answers over fd 4 with one packet: the exec's number (8 bytes) and descriptors,
-// into each of which the child writes "0" and closes it: so it enters its groups itself, which costs a tenth
-// of a millisecond, while moving it from outside takes a lock of the whole machine for tens of them. place()
-// checks that it did so. Then the host tells init by a frame that the exec may go on, and init writes to the
-// pipe. One child at a time is at the barrier (a POSIX lock on fd 4); a packet for another number is dropped.
+// The barrier (V5, nothing is ever runnable outside its cgroup), packets over fd 4:
+//   child → host  at most 64 bytes, but not 16: the child that init has forked for an exec presents itself,
+//   and
+//                 goes on setting itself up. The host receives it with SCM_CREDENTIALS: the kernel vouches
+//                 for the sender's process id
+//   host → child  by Launcher::place(): the exec's number (8 bytes) and descriptors, into each of which the
+//                 child writes "0" and closes it: so it enters its groups itself, which costs a tenth of a
+//                 millisecond, while moving it from outside takes a lock of the whole machine for tens of
+//                 them
+//   child → host  number and a word (16 bytes): it has entered; Launcher::admit() looks whether that is so
+//   host → child  number and a word (16 bytes): it may go on. The host tells init first, by a frame, and init
+//                 says the same through a pipe; the child goes on by whichever comes first
+// One child at a time is at the barrier (a POSIX lock on fd 4); a packet for another number is dropped.
 #pragma once
 
 #include <sys/types.h>
@@ -95,9 +100,15 @@ class Launcher {
   /// held).
   virtual engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& id, std::uint64_t exec,
                                                                  const ExecLimits& limits) = 0;
-  /// Moves process `pid` (as received from the barrier) into the exec group and makes it an ordinary victim
+  /// Makes the group of the next exec ahead, with `limits`, so that make_exec() has less to do when it comes.
+  /// If it fails, or the exec gets another number, make_exec() makes the group then.
+  virtual void prepare_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) = 0;
+  /// Lets process `pid` (as received from the barrier) enter the exec group and makes it an ordinary victim
   /// of the out-of-memory killer again. sandbox_lost if it has ended or is not of this sandbox.
   virtual engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) = 0;
+  /// Looks whether `pid` is in the exec group, and moves it there from outside if it is not. After this it
+  /// may go on. Codes as of place().
+  virtual engine::base::Status admit(const std::string& id, std::uint64_t exec, pid_t pid) = 0;
   /// Ends every process of the exec with SIGKILL and waits until the group is empty (≤ 2 s).
   virtual engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) = 0;
   virtual engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) = 0;

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,17 +72,6 @@ bool lists(const std::string& text, std::string_view word, char separator) {
   for (std::string each; std::getline(words, each, separator);) {
     while (!each.empty() && each.back() == '\n') each.pop_back();
     if (each == word) return true;
-  }
-  return false;
-}
-
-/// Half a second at most, in short naps: the other side has a few system calls to make.
-template <class Done>
-bool wait_briefly(Done done) {
-  for (int nap = 0; nap < 500; ++nap) {
-    if (done()) return true;
-    const timespec pause{0, nap < 20 ? 50'000 : 1'000'000};
-    ::nanosleep(&pause, nullptr);
   }
   return false;
 }
@@ -267,41 +255,40 @@ Result<UniqueFd> Cgroups::memory_event(const std::string& group) const {
   return event;
 }
 
-Result<UniqueFd> Cgroups::make_exec(const std::string& name, std::uint64_t exec,
-                                    const ExecLimits& limits) const {
-  if (roots_.empty()) return UniqueFd();
+Status Cgroups::make_exec_group(const std::string& name, std::uint64_t exec, const ExecLimits& limits) const {
   const std::string group = exec_group(name, exec);
-  const auto build = [&]() -> Result<UniqueFd> {
-    if (Status done = make_folders(group, true); !done) return std::unexpected(done.error());
-    if (limits.memory_bytes != 0) {
-      if (Status done = set_memory(group, limits.memory_bytes); !done) return std::unexpected(done.error());
-    }
-    if (limits.pids != 0) {
-      if (Status done = set(Controller::pids, group, "pids.max", "pids.max", std::to_string(limits.pids));
-          !done) {
-        return std::unexpected(done.error());
-      }
-    }
-    return memory_event(group);
-  };
-  Result<UniqueFd> event = build();
-  if (!event) remove_group(group);
-  return event;
+  Status made = make_folders(group, true);
+  if (made) made = set_exec_limits(name, exec, {}, limits);
+  if (!made) remove_group(group);
+  return made;
 }
 
-bool Cgroups::is_in(const std::string& group, pid_t pid) const {
+Status Cgroups::set_exec_limits(const std::string& name, std::uint64_t exec, const ExecLimits& has,
+                                const ExecLimits& wanted) const {
+  const std::string group = exec_group(name, exec);
+  if (wanted.memory_bytes != has.memory_bytes) {
+    if (Status done = set_memory(group, wanted.memory_bytes); !done) return done;
+  }
+  if (wanted.pids == has.pids) return {};
+  return set(Controller::pids, group, "pids.max", "pids.max", std::to_string(wanted.pids));
+}
+
+Result<UniqueFd> Cgroups::exec_event(const std::string& name, std::uint64_t exec) const {
+  return memory_event(exec_group(name, exec));
+}
+
+bool Cgroups::is_in(const std::string& group, pid_t pid, bool or_below) const {
   const std::string where = read_file("/proc/" + std::to_string(pid) + "/cgroup").value_or("");
-  const std::string wanted = "/" + group + "\n";
+  const std::string wanted = "/" + group + (or_below ? "/" : "\n");
   std::size_t found = 0;
   for (std::size_t at = where.find(wanted); at != std::string::npos; at = where.find(wanted, at + 1)) ++found;
   return found >= static_cast<std::size_t>(std::ranges::count_if(roots_, &Root::holds_execs));
 }
 
 Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid, int barrier) const {
-  const std::string group = exec_group(name, exec);
-  Result<std::vector<UniqueFd>> doors = entries(group);
+  Result<std::vector<UniqueFd>> doors = entries(exec_group(name, exec));
   if (!doors) return std::unexpected(doors.error());
-  if (!roots_.empty() && !is_in(name + "/init", pid)) {
+  if (!roots_.empty() && !is_in(name + "/init", pid, false)) {
     return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " is not of sandbox group " + name);
   }
   std::vector<int> numbers;
@@ -310,20 +297,27 @@ Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid, in
     return fail(Code::sandbox_lost, "sandbox group " + name + ": its init is gone: " + error_text(errno));
   }
   if (roots_.empty()) return {};
-  if (!wait_briefly([&] { return is_in(group, pid); })) {
-    for (const Root& root : roots_) {
-      if (!root.holds_execs()) continue;
-      const std::string path = root.path + "/" + group + "/cgroup.procs";
-      const int error = write_file(path, std::to_string(pid));
-      if (error == ESRCH) return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " has ended");
-      if (error != 0) return group_failed(path, error);
-    }
-  }
   // The first victim, here and on the whole machine. Written with the machine's privilege this is also the
   // least value that the command can go back to.
   const std::string score = "/proc/" + std::to_string(pid) + "/oom_score_adj";
   const int error = write_file(score, "1000");
   return error == 0 ? Status{} : group_failed(score, error);
+}
+
+Status Cgroups::admit(const std::string& name, std::uint64_t exec, pid_t pid) const {
+  const std::string group = exec_group(name, exec);
+  if (roots_.empty() || is_in(group, pid, false)) return {};
+  if (!is_in(name, pid, true)) {
+    return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " is not of sandbox group " + name);
+  }
+  for (const Root& root : roots_) {
+    if (!root.holds_execs()) continue;
+    const std::string path = root.path + "/" + group + "/cgroup.procs";
+    const int error = write_file(path, std::to_string(pid));
+    if (error == ESRCH) return fail(Code::sandbox_lost, "process " + std::to_string(pid) + " has ended");
+    if (error != 0) return group_failed(path, error);
+  }
+  return {};
 }
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

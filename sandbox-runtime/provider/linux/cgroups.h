@@ -35,11 +35,18 @@ class Cgroups {
   engine::base::Result<std::vector<engine::base::UniqueFd>> init_groups(const std::string& name) const;
   engine::base::UniqueFd init_leaf(const std::string& name) const;
 
+  /// The group of an exec with its limits. On failure nothing is left.
+  engine::base::Status make_exec_group(const std::string& name, std::uint64_t exec,
+                                       const ExecLimits& limits) const;
+  /// Sets what differs from `has`; `wanted` is no more than `has`, or `has` is nothing.
+  engine::base::Status set_exec_limits(const std::string& name, std::uint64_t exec, const ExecLimits& has,
+                                       const ExecLimits& wanted) const;
   /// See Launcher::make_exec.
-  engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& name, std::uint64_t exec,
-                                                         const ExecLimits& limits) const;
-  /// Lets the process at the other end of `barrier` enter the exec's groups (launcher.h), or moves it.
+  engine::base::Result<engine::base::UniqueFd> exec_event(const std::string& name, std::uint64_t exec) const;
+  /// Lets the process at the other end of `barrier` enter the exec's groups (launcher.h).
   engine::base::Status place(const std::string& name, std::uint64_t exec, pid_t pid, int barrier) const;
+  /// Looks whether it did, and moves it if it did not.
+  engine::base::Status admit(const std::string& name, std::uint64_t exec, pid_t pid) const;
   engine::base::Status kill_exec(const std::string& name, std::uint64_t exec) const;
   engine::base::Status remove_exec(const std::string& name, std::uint64_t exec) const;
 
@@ -75,7 +82,7 @@ class Cgroups {
   engine::base::Status set_memory(const std::string& group, std::uint64_t bytes) const;
   engine::base::Status make_folders(const std::string& group, bool of_exec) const;
   engine::base::Result<std::vector<engine::base::UniqueFd>> entries(const std::string& group) const;
-  bool is_in(const std::string& group, pid_t pid) const;
+  bool is_in(const std::string& group, pid_t pid, bool or_below) const;
   engine::base::Result<engine::base::UniqueFd> memory_event(const std::string& group) const;
   engine::base::Status kill_group(const std::string& group) const;
   engine::base::Status remove_group(const std::string& group) const;

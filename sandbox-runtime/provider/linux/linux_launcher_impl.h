@@ -31,7 +31,9 @@ class LinuxLauncher final : public Launcher {
   engine::base::Result<std::vector<Launched>> adopt() override;
   engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& id, std::uint64_t exec,
                                                          const ExecLimits& limits) override;
+  void prepare_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) override;
   engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) override;
+  engine::base::Status admit(const std::string& id, std::uint64_t exec, pid_t pid) override;
   engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) override;
   engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) override;
   engine::base::Result<std::vector<LimitHit>> exec_hits(const std::string& id, std::uint64_t exec) override;
@@ -50,7 +52,10 @@ class LinuxLauncher final : public Launcher {
     engine::base::UniqueFd image;
     engine::base::UniqueFd barrier;
     engine::base::UniqueFd work;  // O_PATH of /workspace, once it was looked at; keeps the disk in use
+    std::uint64_t prepared = 0;  // number of the exec whose group is there already; 0: none
+    ExecLimits prepared_limits;
   };
+  static ExecLimits exec_limits(const SandboxRecord& record, const ExecLimits& asked);
   /// What a create has taken so far; undone unless it succeeds.
   struct Making;
 

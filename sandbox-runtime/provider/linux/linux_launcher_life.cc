@@ -47,24 +47,49 @@ Result<std::shared_ptr<LinuxLauncher::Held>> LinuxLauncher::find(const std::stri
   return found->second;
 }
 
-Result<UniqueFd> LinuxLauncher::make_exec(const std::string& id, std::uint64_t exec,
-                                          const ExecLimits& limits) {
-  const auto held = find(id);
-  if (!held) return std::unexpected(held.error());
-  const SandboxRecord& record = (*held)->record;
+ExecLimits LinuxLauncher::exec_limits(const SandboxRecord& record, const ExecLimits& limits) {
   ExecLimits actual = limits;
   const std::uint64_t memory = record.memory - std::min(record.memory / 4, kInitMemory);
   const auto pids =
       static_cast<std::uint32_t>(record.pids - std::min<std::uint64_t>(record.pids / 4, kInitPids));
   actual.memory_bytes = limits.memory_bytes == 0 ? memory : std::min(memory, limits.memory_bytes);
   actual.pids = limits.pids == 0 ? pids : std::min(pids, limits.pids);
-  return groups_.make_exec(group_of(id), exec, actual);
+  return actual;
+}
+
+void LinuxLauncher::prepare_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) {
+  const auto held = find(id);
+  if (!held || (*held)->prepared == exec) return;
+  const ExecLimits actual = exec_limits((*held)->record, limits);
+  if (!groups_.make_exec_group(group_of(id), exec, actual)) return;
+  (*held)->prepared = exec;
+  (*held)->prepared_limits = actual;
+}
+
+Result<UniqueFd> LinuxLauncher::make_exec(const std::string& id, std::uint64_t exec,
+                                          const ExecLimits& limits) {
+  const auto held = find(id);
+  if (!held) return std::unexpected(held.error());
+  const ExecLimits actual = exec_limits((*held)->record, limits);
+  if ((*held)->prepared != exec) {
+    if (Status made = groups_.make_exec_group(group_of(id), exec, actual); !made)
+      return std::unexpected(made.error());
+  } else if (Status set = groups_.set_exec_limits(group_of(id), exec, (*held)->prepared_limits, actual);
+             !set) {
+    return std::unexpected(set.error());
+  }
+  (*held)->prepared = 0;
+  return groups_.exec_event(group_of(id), exec);
 }
 
 Status LinuxLauncher::place(const std::string& id, std::uint64_t exec, pid_t pid) {
   const auto held = find(id);
   if (!held) return std::unexpected(held.error());
   return groups_.place(group_of(id), exec, pid, (*held)->barrier.get());
+}
+
+Status LinuxLauncher::admit(const std::string& id, std::uint64_t exec, pid_t pid) {
+  return groups_.admit(group_of(id), exec, pid);
 }
 
 Status LinuxLauncher::kill_exec(const std::string& id, std::uint64_t exec) {

@@ -105,6 +105,7 @@ void Sandbox::begin(const std::string& command, ExecLimits limits) {
   send_text(launched_.control.get(), std::to_string(exec_) + "\n" + command + std::string(1, '\0'));
   const pid_t pid = receive_barrier(launched_.barrier.get());
   must(launcher_->place(id(), exec_, pid));
+  must(launcher_->admit(id(), exec_, receive_barrier(launched_.barrier.get())));
   send_text(launched_.control.get(), "g");
 }
 
