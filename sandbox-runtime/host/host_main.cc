@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,7 +65,16 @@ provider::linux_jail::LauncherOptions launcher_options(const base::DataFolder& f
   options.keeper_program = programs / "sandglass-keeper";
   options.init_program = programs / "sandglass-init";
   options.adopt_grace_ms = static_cast<std::uint32_t>(grace_ms);
+  options.blank_images = 2;
   return options;
+}
+
+/// A sandbox takes about ten descriptors here and in the keeper, which inherits this.
+void allow_many_descriptors() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 base::Status run(const Arguments& arguments) {
@@ -85,6 +95,7 @@ base::Status run(const Arguments& arguments) {
   sigaddset(&mask, SIGINT);
   sigprocmask(SIG_BLOCK, &mask, nullptr);  // before threads, so that they inherit it
   signal(SIGPIPE, SIG_IGN);
+  allow_many_descriptors();
   auto launcher = provider::linux_jail::make_linux_launcher(launcher_options(*folder, arguments.grace_ms));
   if (!launcher) return std::unexpected(launcher.error());
   const base::SystemClock clock;

@@ -138,6 +138,9 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   const UniqueFd barrier = take(request, fds, FdRole::barrier_inside);
   const UniqueFd disk = take(request, fds, FdRole::disk);
   const UniqueFd etc = take(request, fds, FdRole::etc);
+  const UniqueFd base = take(request, fds, FdRole::base);
+  const UniqueFd network = take(request, fds, FdRole::network);
+  UniqueFd listener = take(request, fds, FdRole::listener);
   const UniqueFd leaf = take(request, fds, FdRole::leaf);
   jail.control = take(request, fds, FdRole::control_host);
   jail.barrier = take(request, fds, FdRole::barrier_host);
@@ -155,6 +158,8 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   inside.barrier = barrier.get();
   inside.disk = disk.get();
   inside.etc = etc.get();
+  inside.base = base.get();
+  inside.network = network.get();
   inside.keeper = self_.get();
   for (const UniqueFd& group : groups) inside.groups.push_back(group.get());
   LaunchResult launched = launch_jail(plan.get(), inside, leaf.get());
@@ -162,7 +167,7 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   reply.stage = launched.stage;
   reply.pid = jail.pid = launched.pid;
   jail.pidfd = std::move(launched.pidfd);
-  jail.listener = std::move(launched.listener);
+  jail.listener = std::move(listener ? listener : launched.listener);
   return reply;
 }
 

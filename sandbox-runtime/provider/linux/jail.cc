@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "sandbox-runtime/provider/launcher.h"
 #include "sandbox-runtime/provider/linux/listener.h"
@@ -40,13 +41,43 @@ int await_maps(Jail& jail) {
   return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
 }
 
+int set_up_network(Jail& jail) {
+  return jail.fds.network >= 0 ? 0 : raise_loopback();
+}
+
 int hand_out_listener(Jail& jail) {
-  if (!jail.plan.has(kPlanNetwork)) return 0;
+  if (!jail.plan.has(kPlanNetwork) || jail.fds.network >= 0) return 0;
   UniqueFd listener;
   if (const int error = open_listener(listener)) return error;
   const Talk give{TalkKind::listener};
   const int fds[] = {listener.get()};
   return send_packet(jail.fds.talk, &give, sizeof give, fds) ? 0 : errno;
+}
+
+int make_root(Jail& jail) {
+  if (jail.fds.base >= 0) return hang_up_base(jail.fds.base, jail.root);
+  return build_root(jail.plan, jail.fds.etc, jail.root);
+}
+
+int make_usr(Jail& jail) {
+  return jail.fds.base >= 0 ? 0 : bind_usr(jail.plan, jail.root.get());
+}
+
+int make_dev(Jail& jail) {
+  if (jail.fds.base < 0) {
+    if (const int error = make_devices(jail.plan, jail.root.get())) return error;
+  }
+  return mount_terminals(jail.root.get());
+}
+
+/// The host makes the disk while the other mounts are made here.
+int make_work(Jail& jail) {
+  if (!jail.plan.has(kPlanDisk)) return mount_work(jail.plan, jail.root.get(), -1);
+  char word = 0;
+  std::vector<UniqueFd> disk;
+  if (receive_packet(jail.fds.disk, &word, sizeof word, disk) != sizeof word || disk.size() != 1)
+    return ENODEV;
+  return mount_work(jail.plan, jail.root.get(), disk.front().get());
 }
 
 /// 0-2 are /dev/null, 3 control, 4 barrier; everything else closes when init is executed.
@@ -93,20 +124,21 @@ struct Step {
 /// user namespace comes with the clone, its map first of all. Nothing of the host is reachable after `pivot`.
 constexpr Step kOrder[] = {
     {Stage::maps, When::rootless, await_maps},
+    {Stage::namespaces, When::root,
+     [](Jail& jail) { return jail.fds.network >= 0 ? enter_network(jail.fds.network) : 0; }},
     {Stage::groups, When::always, [](Jail& jail) { return enter_groups(jail.fds.groups); }},
     {Stage::namespaces, When::always,
      [](Jail& jail) { return leave_host_names(jail.plan.has(kPlanRootless)); }},
     {Stage::private_mounts, When::always, [](Jail&) { return make_mounts_private(); }},
-    {Stage::root, When::always, [](Jail& jail) { return build_root(jail.plan, jail.fds.etc, jail.root); }},
-    {Stage::usr, When::always, [](Jail& jail) { return bind_usr(jail.plan, jail.root.get()); }},
-    {Stage::devices, When::always, [](Jail& jail) { return make_devices(jail.plan, jail.root.get()); }},
+    {Stage::root, When::always, make_root},
+    {Stage::usr, When::always, make_usr},
+    {Stage::devices, When::always, make_dev},
     {Stage::proc, When::always, [](Jail& jail) { return mount_proc(jail.root.get()); }},
     {Stage::proc_masks, When::always, [](Jail& jail) { return mask_proc(jail.root.get()); }},
     {Stage::tmp, When::always, [](Jail& jail) { return mount_temporary(jail.plan, jail.root.get()); }},
-    {Stage::work, When::always,
-     [](Jail& jail) { return mount_work(jail.plan, jail.root.get(), jail.fds.disk); }},
+    {Stage::work, When::always, make_work},
     {Stage::pivot, When::always, [](Jail& jail) { return leave_host_root(jail.root.get()); }},
-    {Stage::network, When::always, [](Jail&) { return raise_loopback(); }},
+    {Stage::network, When::always, set_up_network},
     {Stage::listener, When::always, hand_out_listener},
     {Stage::rlimits, When::always, [](Jail& jail) { return set_rlimits(jail.plan); }},
     {Stage::user_namespace, When::root, [](Jail&) { return enter_user_namespace(); }},

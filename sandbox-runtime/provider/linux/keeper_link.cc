@@ -170,9 +170,11 @@ Result<KeptJail> KeeperLink::receive(bool& more) {
   return jail;
 }
 
-Result<KeptJail> KeeperLink::launch(const std::string& id, const std::vector<RoleFd>& fds) {
+Result<KeptJail> KeeperLink::launch(const std::string& id, const std::vector<RoleFd>& fds,
+                                    const std::function<void()>& meanwhile) {
   const std::lock_guard lock(mutex_);
   if (Status sent = send(KeeperOp::launch, id, fds); !sent) return std::unexpected(sent.error());
+  meanwhile();
   bool more = false;
   return receive(more);
 }

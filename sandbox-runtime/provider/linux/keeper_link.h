@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,7 +44,9 @@ class KeeperLink {
   static engine::base::Result<std::unique_ptr<KeeperLink>> open(KeeperOptions options);
   ~KeeperLink();
 
-  engine::base::Result<KeptJail> launch(const std::string& id, const std::vector<RoleFd>& fds);
+  /// `meanwhile` is called once the keeper has begun: it brings what the child waits for.
+  engine::base::Result<KeptJail> launch(const std::string& id, const std::vector<RoleFd>& fds,
+                                        const std::function<void()>& meanwhile);
   engine::base::Result<std::vector<KeptJail>> list();
   engine::base::Status forget(const std::string& id);
   /// Process id of the keeper.

@@ -31,13 +31,15 @@ enum class FdRole : std::uint8_t {
   barrier_inside = 4,
   control_host = 5,  // copies for a later host
   barrier_host = 6,
-  disk = 7,
+  disk = 7,   // SOCK_SEQPACKET by which the disk comes
   leaf = 8,   // folder of the v2 group
   group = 9,  // cgroup.procs of a v1 group; may occur several times
   pidfd = 10,
   listener = 11,
-  etc = 12,    // the shared /etc, a detached mount
-  image = 13,  // the disk's unlinked file, for the host that erases it
+  etc = 12,      // the shared /etc, a detached mount
+  image = 13,    // the disk's unlinked file, for the host that erases it
+  base = 14,     // the root so far, a detached mount
+  network = 15,  // a net namespace
 };
 
 struct KeeperRequest {

@@ -11,12 +11,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <optional>
 
 #include "engine/base/crash_point.h"
+#include "sandbox-runtime/provider/linux/aside.h"
 #include "sandbox-runtime/provider/linux/files.h"
 #include "sandbox-runtime/provider/linux/linux_launcher_impl.h"
+#include "sandbox-runtime/provider/linux/listener.h"
 #include "sandbox-runtime/provider/linux/machine_base.h"
 #include "sandbox-runtime/provider/linux/mounts.h"
+#include "sandbox-runtime/provider/linux/packet.h"
 #include "sandbox-runtime/provider/linux/seccomp_filter.h"
 #include "sandbox-runtime/provider/linux/support.h"
 
@@ -80,7 +84,12 @@ void choose_processors(const SandboxSpec& spec, std::uint64_t (&mask)[16]) {
 
 struct LinuxLauncher::Making {
   SandboxRecord record;
+  UniqueFd image;
   LoopDisk disk;
+  UniqueFd control_inside, barrier_inside;
+  UniqueFd disk_gate, disk_gate_inside;  // by which the disk comes to the child
+  Network network;
+  UniqueFd base;
   bool recorded = false;
   bool grouped = false;
 };
@@ -90,7 +99,7 @@ LinuxLauncher::LinuxLauncher(LauncherOptions options, bool rootless)
       rootless_(rootless),
       prefix_("sandglass-" + options_.data_folder_id + "-"),
       groups_(Cgroups::find(!rootless)),
-      disks_(options_.folder, prefix_),
+      disks_(options_.folder, prefix_, rootless ? 0 : options_.blank_images),
       uids_(static_cast<std::uint32_t>(std::hash<std::string>{}(options_.data_folder_id))),
       filter_(build_filter()) {}
 
@@ -128,7 +137,7 @@ Feature LinuxLauncher::try_sandbox() {
   timespec start{};
   timespec end{};
   ::clock_gettime(CLOCK_MONOTONIC, &start);
-  const Result<Launched> made = create(spec);
+  const Result<Launched> made = make(spec);
   const Status gone = made ? destroy(spec.id) : Status{};
   ::clock_gettime(CLOCK_MONOTONIC, &end);
   const auto ms = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1'000'000;
@@ -179,7 +188,7 @@ Result<UniqueFd> LinuxLauncher::plan_for(const SandboxSpec& spec, const Making& 
   const Limits& limits = spec.tmpl.limits;
   PlanHeader header{};
   header.flags = (rootless_ ? kPlanRootless : 0u) | (spec.tmpl.network ? kPlanNetwork : 0u) |
-                 (making.disk.mount ? kPlanDisk : 0u);
+                 (rootless_ ? 0u : kPlanDisk);
   header.uid_base = making.record.uid_base;
   header.open_files = limits.open_files.value;
   header.processes = rootless_ ? limits.pids.value : 0;
@@ -188,19 +197,87 @@ Result<UniqueFd> LinuxLauncher::plan_for(const SandboxSpec& spec, const Making& 
   header.tmp_bytes = std::min(kTmpMost, limits.memory.value / 2);
   header.shm_bytes = std::min(kShmMost, limits.memory.value / 4);
   choose_processors(spec, header.cpu_mask);
+  if (making.base) return seal_plan(header, filter_, {});
   std::vector<BaseEntry> entries = machine_base(spec.tmpl);
   entries.insert(entries.end(), etc_.begin(), etc_.end());
   entries.insert(entries.end(), hidden_.begin(), hidden_.end());
   return seal_plan(header, filter_, entries);
 }
 
+Status LinuxLauncher::make_sockets(Making& making, Launched& launched) const {
+  const auto pair = [](UniqueFd& ours, UniqueFd& inside) {
+    int fds[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) return false;
+    ours.reset(fds[0]);
+    inside.reset(fds[1]);
+    return true;
+  };
+  const int on = 1;
+  if (!pair(launched.control, making.control_inside) || !pair(launched.barrier, making.barrier_inside) ||
+      (!rootless_ && !pair(making.disk_gate, making.disk_gate_inside)) ||
+      ::setsockopt(launched.barrier.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+    return fail(Code::provider_failed, "sockets of the sandbox: " + error_text(errno));
+  }
+  return {};
+}
+
+/// The record names the device before anything can use it. Without a disk the child finds its socket closed.
+Status LinuxLauncher::hand_over_disk(const std::string& id, Making& making, Result<LoopDisk> disk) const {
+  const UniqueFd gate = std::move(making.disk_gate);
+  if (!disk) return std::unexpected(disk.error());
+  making.disk = std::move(*disk);
+  making.record.loop = making.disk.loop;
+  making.record.image_inode = making.disk.image_inode;
+  if (Status done = write_record(record_path(id), making.record); !done) return done;
+  const int mount = making.disk.mount.get();
+  // a child that has ended meanwhile is the keeper's to report
+  (void)send_packet(gate.get(), "d", 1, {&mount, 1});
+  making.disk.mount.reset();
+  return {};
+}
+
+Result<KeptJail> LinuxLauncher::launch(const SandboxSpec& spec, Making& making, const Launched& launched,
+                                       const std::function<void()>& meanwhile) {
+  Result<UniqueFd> plan = plan_for(spec, making);
+  if (!plan) return std::unexpected(plan.error());
+  Result<std::vector<UniqueFd>> procs = groups_.init_groups(group_of(spec.id));
+  if (!procs) return std::unexpected(procs.error());
+  const UniqueFd leaf = groups_.init_leaf(group_of(spec.id));
+  const UniqueFd etc = shared_etc_ && !making.base ? clone_detached(shared_etc_.get()) : UniqueFd();
+  if (shared_etc_ && !making.base && !etc)
+    return fail(Code::provider_failed, "cloning the shared /etc: " + error_text(errno));
+  std::vector<RoleFd> fds;
+  const auto add = [&fds](FdRole role, const UniqueFd& fd) {
+    if (fd) fds.push_back({role, fd.get()});
+  };
+  add(FdRole::plan, *plan);
+  add(FdRole::init, init_);
+  add(FdRole::control_inside, making.control_inside);
+  add(FdRole::barrier_inside, making.barrier_inside);
+  add(FdRole::control_host, launched.control);
+  add(FdRole::barrier_host, launched.barrier);
+  add(FdRole::disk, making.disk_gate_inside);
+  add(FdRole::image, making.image);
+  add(FdRole::base, making.base);
+  add(FdRole::etc, etc);
+  add(FdRole::network, making.network.space);
+  add(FdRole::listener, making.network.listener);
+  add(FdRole::leaf, leaf);
+  for (const UniqueFd& group : *procs) add(FdRole::group, group);
+  return keeper_->launch(spec.id, fds, meanwhile);
+}
+
+/// Namespace and disk are made by other threads while this one makes the groups and the keeper's child the
+/// mounts. All of it is there before init is executed: the child waits for what comes last.
 Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& launched) {
   const Limits& limits = spec.tmpl.limits;
   making.record.memory = limits.memory.value;
   making.record.pids = limits.pids.value;
   making.record.disk = limits.disk.value;
   making.record.network = spec.tmpl.network ? 1 : 0;
+  std::optional<Aside<int>> network;
   if (!rootless_) {
+    network.emplace(helpers_, [&making, &spec] { return make_network(spec.tmpl.network, making.network); });
     const auto base = uids_.take();
     if (!base) return fail(Code::provider_failed, "no uid range is left");
     making.record.uid_base = *base;
@@ -208,63 +285,37 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
   making.recorded = true;
   if (Status done = write_record(record_path(spec.id), making.record); !done) return done;
   SG_CRASH_POINT("launcher.recorded");
+  std::optional<Aside<Result<LoopDisk>>> disk;
+  if (!rootless_) {
+    Result<UniqueFd> image = disks_.image(spec.id, limits.disk.value, limits.inodes.value);
+    if (!image) return std::unexpected(image.error());
+    making.image = std::move(*image);
+    disk.emplace(helpers_, [image = making.image.get(), owner = making.record.uid_base + kCommandUid] {
+      return DiskImages::mount(image, owner);
+    });
+    if (shared_etc_) making.base = bases_.clone(spec.tmpl, hidden_, shared_etc_.get());
+  }
   if (Status done = groups_.make(group_of(spec.id), limits); !done) return done;
   making.grouped = true;
   SG_CRASH_POINT("launcher.grouped");
-  if (!rootless_) {
-    Result<LoopDisk> disk = disks_.make(spec.id, limits.disk.value, limits.inodes.value);
-    if (!disk) return std::unexpected(disk.error());
-    making.disk = std::move(*disk);
-    making.record.loop = making.disk.loop;
-    making.record.image_inode = making.disk.image_inode;
-    if (Status done = write_record(record_path(spec.id), making.record); !done) return done;
-  }
-  Result<UniqueFd> plan = plan_for(spec, making);
-  if (!plan) return std::unexpected(plan.error());
-  int control[2];
-  int barrier[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) {
-    return fail(Code::provider_failed, "socketpair: " + error_text(errno));
-  }
-  launched.control.reset(control[0]);
-  const UniqueFd control_inside(control[1]);
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, barrier) != 0) {
-    return fail(Code::provider_failed, "socketpair: " + error_text(errno));
-  }
-  launched.barrier.reset(barrier[0]);
-  const UniqueFd barrier_inside(barrier[1]);
-  const int on = 1;
-  if (::setsockopt(launched.barrier.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
-    return fail(Code::provider_failed, "SO_PASSCRED: " + error_text(errno));
-  }
-  Result<std::vector<UniqueFd>> procs = groups_.init_groups(group_of(spec.id));
-  if (!procs) return std::unexpected(procs.error());
-  const UniqueFd leaf = groups_.init_leaf(group_of(spec.id));
-  std::vector<RoleFd> fds = {{FdRole::plan, plan->get()},
-                             {FdRole::init, init_.get()},
-                             {FdRole::control_inside, control_inside.get()},
-                             {FdRole::barrier_inside, barrier_inside.get()},
-                             {FdRole::control_host, launched.control.get()},
-                             {FdRole::barrier_host, launched.barrier.get()}};
-  if (making.disk.mount) fds.push_back({FdRole::disk, making.disk.mount.get()});
-  if (making.disk.image) fds.push_back({FdRole::image, making.disk.image.get()});
-  const UniqueFd etc = shared_etc_ ? clone_detached(shared_etc_.get()) : UniqueFd();
-  if (shared_etc_ && !etc)
-    return fail(Code::provider_failed, "cloning the shared /etc: " + error_text(errno));
-  if (etc) fds.push_back({FdRole::etc, etc.get()});
-  if (leaf) fds.push_back({FdRole::leaf, leaf.get()});
-  for (const UniqueFd& group : *procs) fds.push_back({FdRole::group, group.get()});
-  Result<KeptJail> kept = keeper_->launch(spec.id, fds);
+  if (Status done = make_sockets(making, launched); !done) return done;
+  if (const int error = network ? network->get() : 0; error != 0)
+    return fail(Code::provider_failed, "network namespace: " + error_text(error));
+  Status with_disk;
+  Result<KeptJail> kept = launch(spec, making, launched, [&] {
+    making.disk_gate_inside.reset();
+    if (disk) with_disk = hand_over_disk(spec.id, making, disk->get());
+  });
+  if (!with_disk) return with_disk;
   if (!kept) return std::unexpected(kept.error());
   SG_CRASH_POINT("launcher.launched");
-  making.disk.mount.reset();
   launched.pidfd = std::move(kept->pidfd);
   launched.listener = std::move(kept->listener);
   auto held = std::make_shared<Held>();
   held->record = making.record;
   held->pid = kept->pid;
   held->pidfd.reset(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3));
-  held->image = std::move(making.disk.image);
+  held->image = std::move(making.image);
   held->barrier.reset(::fcntl(launched.barrier.get(), F_DUPFD_CLOEXEC, 3));
   const std::lock_guard lock(mutex_);
   held_.emplace(spec.id, std::move(held));
@@ -272,6 +323,12 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
 }
 
 Result<Launched> LinuxLauncher::create(const SandboxSpec& spec) {
+  Result<Launched> made = make(spec);
+  if (made && !rootless_) disks_.expect(spec.tmpl.limits.disk.value, spec.tmpl.limits.inodes.value);
+  return made;
+}
+
+Result<Launched> LinuxLauncher::make(const SandboxSpec& spec) {
   if (Status good = check_spec(spec); !good) return std::unexpected(good.error());
   if (Status good = check_support(spec.tmpl.limits, support()); !good) return std::unexpected(good.error());
   const std::uint64_t disk = spec.tmpl.limits.disk.value;

@@ -19,6 +19,8 @@ struct LauncherOptions {
   std::uint32_t adopt_grace_ms = 30'000;
   /// Left free on the host's disk whatever the sandboxes are promised (V11).
   std::uint64_t disk_floor_bytes = 1ULL << 30;
+  /// Blank disk images made ahead (loop_disk.h).
+  std::uint32_t blank_images = 0;
 };
 
 /// Root or rootless by the effective uid. Finds a keeper of an earlier host or starts one. Codes:

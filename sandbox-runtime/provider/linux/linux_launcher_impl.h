@@ -1,6 +1,7 @@
 // The class behind make_linux_launcher; for its two source files only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/system_ports.h"
+#include "sandbox-runtime/provider/linux/base_trees.h"
 #include "sandbox-runtime/provider/linux/cgroups.h"
 #include "sandbox-runtime/provider/linux/keeper_link.h"
 #include "sandbox-runtime/provider/linux/linux_launcher.h"
@@ -65,9 +68,15 @@ class LinuxLauncher final : public Launcher {
     return options_.folder + "/" + prefix_ + id + ".jail";
   }
   engine::base::Result<std::shared_ptr<Held>> find(const std::string& id);
+  engine::base::Result<Launched> make(const SandboxSpec& spec);
   engine::base::Status reserve_disk(const std::string& id, std::uint64_t bytes);
   engine::base::Status build(const SandboxSpec& spec, Making& making, Launched& launched);
   engine::base::Result<engine::base::UniqueFd> plan_for(const SandboxSpec& spec, const Making& making);
+  engine::base::Status make_sockets(Making& making, Launched& launched) const;
+  engine::base::Status hand_over_disk(const std::string& id, Making& making,
+                                      engine::base::Result<LoopDisk> disk) const;
+  engine::base::Result<KeptJail> launch(const SandboxSpec& spec, Making& making, const Launched& launched,
+                                        const std::function<void()>& meanwhile);
   void undo(const std::string& id, Making& making);
   static void add_disk_usage(Held& held, Usage& usage);
   engine::base::Status wait_for_end(const std::string& id, const Held& held) const;
@@ -78,6 +87,7 @@ class LinuxLauncher final : public Launcher {
   const Cgroups groups_;
   DiskImages disks_;
   UidRanges uids_;
+  BaseTrees bases_;
   std::unique_ptr<KeeperLink> keeper_;
   engine::base::UniqueFd init_;
   std::vector<sock_filter> filter_;
@@ -89,8 +99,9 @@ class LinuxLauncher final : public Launcher {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Held>> held_;
-  std::set<std::string> busy_;  // ids whose create is under way
-  std::uint64_t promised_ = 0;  // disk bytes of creates under way
+  std::set<std::string> busy_;           // ids whose create is under way
+  std::uint64_t promised_ = 0;           // disk bytes of creates under way
+  engine::base::ThreadPool helpers_{4};  // parts of creates; last, so that they end first
 };
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

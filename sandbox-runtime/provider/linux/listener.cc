@@ -1,14 +1,17 @@
 #include "sandbox-runtime/provider/linux/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/check.h"
 #include "sandbox-runtime/provider/launcher.h"
 
 namespace sandglass::sandbox_runtime::provider::linux_jail {
@@ -35,6 +38,21 @@ int open_listener(UniqueFd& listener) {
   if (::listen(socket.get(), 128) != 0) return errno;
   listener = std::move(socket);
   return 0;
+}
+
+int make_network(bool with_listener, Network& made) {
+  constexpr const char* kHere = "/proc/thread-self/ns/net";
+  const UniqueFd home(::open(kHere, O_RDONLY | O_CLOEXEC));
+  if (!home || ::unshare(CLONE_NEWNET) != 0) return errno;
+  const auto build = [&]() -> int {
+    made.space.reset(::open(kHere, O_RDONLY | O_CLOEXEC));
+    if (!made.space) return errno;
+    if (const int error = raise_loopback()) return error;
+    return with_listener ? open_listener(made.listener) : 0;
+  };
+  const int error = build();
+  SG_CHECK(::setns(home.get(), CLONE_NEWNET) == 0, "a thread cannot leave a sandbox's network namespace");
+  return error;
 }
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

@@ -7,12 +7,14 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -32,10 +34,23 @@ using engine::base::Status;
 using engine::base::UniqueFd;
 
 constexpr int kLoopTries = 64;
+/// The first command of the sandbox that was just made comes first.
+constexpr std::chrono::milliseconds kRefillDelay{5};
+constexpr int kRefillNice = 10;
 
 Status disk_failed(const std::string& what, int error) {
   return fail(error == ENOSPC || error == EDQUOT ? Code::disk_full : Code::provider_failed,
               "sandbox disk: " + what + ": " + error_text(error));
+}
+
+/// What every disk begins with; its owner is set for each.
+Status make_skeleton(const std::string& path) {
+  for (const char* part : {"", "/workspace", "/home"}) {
+    const std::string folder = path + part;
+    if ((::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) || ::chmod(folder.c_str(), 0755) != 0)
+      return disk_failed("creating " + folder, errno);
+  }
+  return {};
 }
 
 /// Copies only what the file holds, so that a 2 GiB image costs its few hundred KiB of metadata.
@@ -160,9 +175,11 @@ Status DiskImages::erase(int image) {
 Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_t inodes) {
   const std::lock_guard lock(mutex_);
   const std::string path =
-      folder_ + "/" + prefix_ + "ext4-2-" + std::to_string(bytes) + "-" + std::to_string(inodes) + ".img";
+      folder_ + "/" + prefix_ + "ext4-3-" + std::to_string(bytes) + "-" + std::to_string(inodes) + ".img";
   if (::access(path.c_str(), R_OK) == 0) return path;
   const std::string fresh = path + ".new";
+  const std::string skeleton = folder_ + "/" + prefix_ + "skeleton";
+  if (Status made = make_skeleton(skeleton); !made) return std::unexpected(made.error());
   ::unlink(fresh.c_str());
   const UniqueFd file(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
@@ -170,7 +187,7 @@ Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_
   }
   const Status made =
       run_tool({"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
-                "lazy_itable_init=1,nodiscard", "-N", std::to_string(inodes), fresh});
+                "lazy_itable_init=1,nodiscard", "-N", std::to_string(inodes), "-d", skeleton, fresh});
   if (!made) {
     ::unlink(fresh.c_str());
     return std::unexpected(made.error());
@@ -181,34 +198,106 @@ Result<std::string> DiskImages::template_image(std::uint64_t bytes, std::uint64_
   return path;
 }
 
-Result<LoopDisk> DiskImages::make(const std::string& name, std::uint64_t bytes, std::uint64_t inodes) {
+/// A file without a name: whatever happens, its end is the end of its last user.
+UniqueFd DiskImages::new_image(const std::string& name) const {
+  UniqueFd image(::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (image) return image;
+  // a file system that knows no such files; destroy() removes the name if this ends between the two
+  const std::string path = folder_ + "/" + prefix_ + name + ".img";
+  ::unlink(path.c_str());
+  image.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!image || ::unlink(path.c_str()) != 0) return {};
+  return image;
+}
+
+Result<UniqueFd> DiskImages::make_blank(const std::string& name, std::uint64_t bytes, std::uint64_t inodes) {
   const Result<std::string> source_path = template_image(bytes, inodes);
   if (!source_path) return std::unexpected(source_path.error());
   const UniqueFd source(::open(source_path->c_str(), O_RDONLY | O_CLOEXEC));
   if (!source) return std::unexpected(disk_failed("opening " + *source_path, errno).error());
-  const std::string path = folder_ + "/" + prefix_ + name + ".img";
-  ::unlink(path.c_str());
-  LoopDisk disk;
-  disk.image.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!disk.image) return std::unexpected(disk_failed("creating " + path, errno).error());
+  UniqueFd image = new_image(name);
+  if (!image) return std::unexpected(disk_failed("creating an image in " + folder_, errno).error());
   SG_CRASH_POINT("launcher.image_made");
-  // No name from here on: whatever happens, the file's end is the end of its last user.
-  if (::unlink(path.c_str()) != 0 || !copy_extents(source.get(), disk.image.get(), bytes)) {
+  if (!copy_extents(source.get(), image.get(), bytes)) {
     return std::unexpected(disk_failed("copying the template", errno).error());
   }
+  return image;
+}
+
+Result<UniqueFd> DiskImages::image(const std::string& name, std::uint64_t bytes, std::uint64_t inodes) {
+  {
+    const std::lock_guard lock(blanks_mutex_);
+    if (!blanks_.empty() && blanks_.back().bytes == bytes && blanks_.back().inodes == inodes) {
+      UniqueFd image = std::move(blanks_.back().image);
+      blanks_.pop_back();
+      return image;
+    }
+  }
+  return make_blank(name, bytes, inodes);
+}
+
+Result<LoopDisk> DiskImages::mount(int image, std::uint32_t owner) {
   UniqueFd device;
-  const std::optional<int> number = configure_loop(disk.image.get(), device);
+  const std::optional<int> number = configure_loop(image, device);
   if (!number) return std::unexpected(disk_failed("no loop device", errno).error());
   struct stat about{};
-  ::fstat(disk.image.get(), &about);
+  ::fstat(image, &about);
+  LoopDisk disk;
   disk.loop = *number;
   disk.image_inode = about.st_ino;
-  disk.mount = new_file_system(
-      "ext4", {{"source", "/dev/loop" + std::to_string(*number)}, {"noinit_itable", ""}, {"nobarrier", ""}},
-      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-  if (!disk.mount)
-    return std::unexpected(disk_failed("mounting /dev/loop" + std::to_string(*number), errno).error());
+  const std::string path = "/dev/loop" + std::to_string(*number);
+  disk.mount = new_file_system("ext4", {{"source", path}, {"noinit_itable", ""}, {"nobarrier", ""}},
+                               MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  if (!disk.mount) return std::unexpected(disk_failed("mounting " + path, errno).error());
+  if (const int error = fill_work(disk.mount.get(), owner))
+    return std::unexpected(disk_failed("making its folders", error).error());
   return disk;
+}
+
+DiskImages::DiskImages(std::string folder, std::string prefix, std::size_t ahead)
+    : folder_(std::move(folder)), prefix_(std::move(prefix)), ahead_(ahead) {
+  if (ahead_ > 0) refiller_ = std::thread([this] { refill(); });
+}
+
+DiskImages::~DiskImages() {
+  {
+    const std::lock_guard lock(blanks_mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (refiller_.joinable()) refiller_.join();
+}
+
+void DiskImages::expect(std::uint64_t bytes, std::uint64_t inodes) {
+  if (ahead_ == 0) return;
+  {
+    const std::lock_guard lock(blanks_mutex_);
+    expected_ = {bytes, inodes};
+  }
+  wake_.notify_all();
+}
+
+/// Thread rule: the refiller's thread.
+void DiskImages::refill() {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kRefillNice);
+  std::unique_lock lock(blanks_mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stopping_ || expected_; });
+    if (wake_.wait_for(lock, kRefillDelay, [this] { return stopping_; })) return;
+    const auto [bytes, inodes] = *std::exchange(expected_, std::nullopt);
+    std::vector<Blank> dropped;
+    if (!blanks_.empty() && (blanks_.back().bytes != bytes || blanks_.back().inodes != inodes))
+      dropped.swap(blanks_);
+    while (!stopping_ && blanks_.size() < ahead_) {
+      lock.unlock();
+      dropped.clear();
+      Result<UniqueFd> image = make_blank("blank", bytes, inodes);
+      const bool good = image && ::fsync(image->get()) == 0;
+      lock.lock();
+      if (!good) break;  // a create that needs one will say why
+      blanks_.push_back({bytes, inodes, std::move(*image)});
+    }
+  }
 }
 
 bool DiskImages::is_attached(int loop, std::uint64_t image_inode) {

@@ -136,8 +136,12 @@ std::string memory_info(const Template& tmpl) {
   return text;
 }
 
+std::uint64_t processors(const Template& tmpl) {
+  return std::max<std::uint64_t>(1, (tmpl.limits.cpu.value + 999) / 1000);
+}
+
 std::string processor_info(const Template& tmpl) {
-  const std::uint64_t wanted = std::max<std::uint64_t>(1, (tmpl.limits.cpu.value + 999) / 1000);
+  const std::uint64_t wanted = processors(tmpl);
   const std::string all = read_file("/proc/cpuinfo", 4u << 20).value_or("");
   std::size_t end = 0;
   for (std::uint64_t i = 0; i < wanted && end < all.size(); ++i) {
@@ -214,6 +218,10 @@ std::vector<BaseEntry> machine_base(const Template& tmpl) {
     }
   }
   return base;
+}
+
+std::string machine_base_key(const Template& tmpl) {
+  return std::to_string(tmpl.limits.memory.value) + " " + std::to_string(processors(tmpl));
 }
 
 std::vector<BaseEntry> machine_etc() {

@@ -18,6 +18,8 @@ std::vector<BaseEntry> hidden_in_usr();
 /// Folders, files and links of the new root but for /etc (of which only the folder), parents first. Same for
 /// all sandboxes of a template.
 std::vector<BaseEntry> machine_base(const Template& tmpl);
+/// The same for two templates only if machine_base is.
+std::string machine_base_key(const Template& tmpl);
 
 /// The generated /etc, below the folder "etc" that machine_base makes; the same for all sandboxes of this
 /// machine.

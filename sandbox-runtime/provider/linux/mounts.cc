@@ -19,6 +19,7 @@ using engine::base::UniqueFd;
 
 /// Where the new root hangs until pivot_root; every machine has it.
 constexpr const char* kStage = "/tmp";
+constexpr const char* kHidden = ".hidden";
 constexpr const char* kEmptyFolder = ".hidden/folder";
 constexpr const char* kEmptyFile = ".hidden/file";
 
@@ -71,11 +72,10 @@ int writable_tmpfs(const PlanView& plan, int root, const char* path, std::uint64
   return attach(mount.get(), root, path);
 }
 
-/// Puts an empty, read-only thing over `path`.
+/// Puts an empty thing over `path`, read-only as seal_hidden has made it.
 int cover(int root, const char* source, const char* path) {
   const UniqueFd hidden = clone_mount(root, source, false);
   if (!hidden) return errno;
-  if (const int error = set_attributes(hidden.get(), kQuiet | MOUNT_ATTR_RDONLY, false)) return error;
   return attach(hidden.get(), root, path);
 }
 
@@ -131,6 +131,11 @@ UniqueFd clone_detached(int mount_fd) {
   return UniqueFd(::open_tree(mount_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH));
 }
 
+UniqueFd clone_tree(int mount_fd) {
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE;
+  return UniqueFd(::open_tree(mount_fd, "", flags));
+}
+
 int set_attributes(int mount_fd, std::uint64_t attributes, bool recursive) {
   mount_attr wanted{};
   wanted.attr_set = attributes;
@@ -142,22 +147,59 @@ int attach(int mount_fd, int root_fd, const char* path) {
   return ::move_mount(mount_fd, "", root_fd, path, MOVE_MOUNT_F_EMPTY_PATH) == 0 ? 0 : errno;
 }
 
-int build_root(const PlanView& plan, int etc, UniqueFd& root) {
+namespace {
+
+UniqueFd new_root() {
+  return new_file_system("tmpfs", {{"size", "8m"}, {"nr_inodes", "4096"}, {"mode", "0755"}},
+                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+}
+
+/// What covers other files comes from a mount that has the attributes already; a clone of a part has them
+/// too.
+int seal_hidden(int root) {
+  const UniqueFd hidden = clone_mount(root, kHidden, false);
+  if (!hidden) return errno;
+  if (const int error = set_attributes(hidden.get(), kQuiet | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, false))
+    return error;
+  return attach(hidden.get(), root, kHidden);
+}
+
+int fill_root(const PlanView& plan, int etc, int root) {
   ::umask(0);
-  UniqueFd mount = new_file_system("tmpfs", {{"size", "8m"}, {"nr_inodes", "4096"}, {"mode", "0755"}},
-                                   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-  if (!mount) return errno;
-  if (const int error = attach(mount.get(), AT_FDCWD, kStage)) return error;
   for (const PlanEntry& entry : plan.entries()) {
-    const int error = write_entry(entry.kind, entry.mode, plan.path(entry), plan.content(entry), mount.get());
+    const int error = write_entry(entry.kind, entry.mode, plan.path(entry), plan.content(entry), root);
     if (error != 0) return error;
   }
   ::umask(022);
-  if (etc >= 0) {
-    if (const int error = attach(etc, mount.get(), "etc")) return error;
-  }
-  root = std::move(mount);
-  return 0;
+  if (const int error = seal_hidden(root)) return error;
+  return etc >= 0 ? attach(etc, root, "etc") : 0;
+}
+
+}  // namespace
+
+int build_root(const PlanView& plan, int etc, UniqueFd& root) {
+  root = new_root();
+  if (!root) return errno;
+  if (const int error = attach(root.get(), AT_FDCWD, kStage)) return error;
+  return fill_root(plan, etc, root.get());
+}
+
+int build_base(const PlanView& plan, int etc, UniqueFd& root) {
+  root = new_root();
+  if (!root) return errno;
+  if (const int error = fill_root(plan, etc, root.get())) return error;
+  if (const int error = bind_usr(plan, root.get())) return error;
+  if (const int error = make_devices(plan, root.get())) return error;
+  if (const int error = set_attributes(root.get(), MOUNT_ATTR_RDONLY, false)) return error;
+  mount_attr wanted{};
+  wanted.propagation = MS_PRIVATE;
+  const unsigned flags = AT_EMPTY_PATH | AT_RECURSIVE;
+  return ::mount_setattr(root.get(), "", flags, &wanted, sizeof wanted) == 0 ? 0 : errno;
+}
+
+int hang_up_base(int base, UniqueFd& root) {
+  root.reset(::fcntl(base, F_DUPFD_CLOEXEC, 3));
+  return root ? attach(base, AT_FDCWD, kStage) : errno;
 }
 
 int bind_usr(const PlanView& plan, int root) {
@@ -184,6 +226,10 @@ int make_devices(const PlanView& plan, int root) {
       return error;
     }
   }
+  return 0;
+}
+
+int mount_terminals(int root) {
   const UniqueFd pts =
       new_file_system("devpts", {{"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0600"}},
                       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
@@ -198,9 +244,17 @@ int mount_temporary(const PlanView& plan, int root) {
   return writable_tmpfs(plan, root, "dev/shm", plan.header().shm_bytes, kInodes, "1777");
 }
 
+int fill_work(int disk, std::uint32_t owner) {
+  for (const char* part : {"workspace", "home"}) {
+    if (::mkdirat(disk, part, 0755) != 0 && errno != EEXIST) return errno;
+    if (::fchownat(disk, part, owner, owner, AT_SYMLINK_NOFOLLOW) != 0) return errno;
+  }
+  return 0;
+}
+
 int mount_work(const PlanView& plan, int root, int disk) {
   UniqueFd own;
-  if (!plan.has(kPlanDisk)) {
+  if (disk < 0) {
     own = new_file_system("tmpfs",
                           {{"size", std::to_string(plan.header().work_bytes)},
                            {"nr_inodes", std::to_string(plan.header().work_inodes)},
@@ -208,14 +262,10 @@ int mount_work(const PlanView& plan, int root, int disk) {
                           kQuiet);
     if (!own) return errno;
     disk = own.get();
+    if (const int error = fill_work(disk, command_owner(plan))) return error;
   }
   // Hung up at one place first, because parts of a detached mount cannot be cloned everywhere.
   if (const int error = attach(disk, root, "workspace")) return error;
-  for (const char* part : {"workspace", "home"}) {
-    if (::mkdirat(disk, part, 0755) != 0) return errno;
-    if (::fchownat(disk, part, command_owner(plan), command_owner(plan), AT_SYMLINK_NOFOLLOW) != 0)
-      return errno;
-  }
   const UniqueFd home = clone_mount(disk, "home", false);
   const UniqueFd work = clone_mount(disk, "workspace", false);
   if (!home || !work) return errno;

@@ -16,10 +16,11 @@ namespace sandglass::sandbox_runtime::provider::linux_jail {
 
 using engine::base::UniqueFd;
 
-pid_t clone_child(bool rootless, int group_fd, UniqueFd& pidfd) {
+pid_t clone_child(bool rootless, bool network, int group_fd, UniqueFd& pidfd) {
   int fd = -1;
   clone_args args{};
-  args.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_PIDFD;
+  args.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+  if (network) args.flags |= CLONE_NEWNET;
   if (rootless) args.flags |= CLONE_NEWUSER;
   args.pidfd = reinterpret_cast<std::uint64_t>(&fd);
   args.exit_signal = SIGCHLD;
@@ -30,6 +31,10 @@ pid_t clone_child(bool rootless, int group_fd, UniqueFd& pidfd) {
   const long pid = ::syscall(__NR_clone3, &args, sizeof args);
   if (pid > 0) pidfd.reset(fd);
   return static_cast<pid_t>(pid);
+}
+
+int enter_network(int network_fd) {
+  return ::setns(network_fd, CLONE_NEWNET) == 0 ? 0 : errno;
 }
 
 int write_maps(pid_t child, bool rootless, std::uint32_t uid_base) {

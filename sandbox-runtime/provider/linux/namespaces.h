@@ -10,10 +10,12 @@
 
 namespace sandglass::sandbox_runtime::provider::linux_jail {
 
-/// fork into new mount, pid, ipc, uts and net namespaces, rootless also a user namespace, and into the v2
-/// group `group_fd` unless -1. 0 in the child, the process id in the parent, -1 with errno. `pidfd` is set in
-/// the parent.
-pid_t clone_child(bool rootless, int group_fd, engine::base::UniqueFd& pidfd);
+/// fork into new mount, pid, ipc and uts namespaces, a net namespace unless one comes ready-made, rootless
+/// also a user namespace, and into the v2 group `group_fd` unless -1. 0 in the child, the process id in the
+/// parent, -1 with errno. `pidfd` is set in the parent.
+pid_t clone_child(bool rootless, bool network, int group_fd, engine::base::UniqueFd& pidfd);
+/// Enters the net namespace that the host has made.
+int enter_network(int network_fd);
 
 /// Root: inside 0..65535 → base… Rootless: inside 1000 → the keeper's own. The process must be in a user
 /// namespace without maps. 0 or errno.

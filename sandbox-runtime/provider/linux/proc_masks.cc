@@ -30,8 +30,15 @@ bool is_in(std::string_view name, const auto& list) {
   return std::ranges::find(list, name) != std::end(list);
 }
 
-int cover(int root, const char* source, const std::string& target) {
-  const UniqueFd mount = clone_mount(root, source, false);
+/// `hidden`: a part of .hidden, whose attributes come with it.
+int cover(int root, const std::string& hidden, const std::string& target) {
+  const UniqueFd mount = clone_mount(root, hidden.c_str(), false);
+  if (!mount) return errno;
+  return attach(mount.get(), root, target.c_str());
+}
+
+int make_read_only(int root, const std::string& target) {
+  const UniqueFd mount = clone_mount(root, target.c_str(), false);
   if (!mount) return errno;
   const std::uint64_t attributes =
       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -43,8 +50,8 @@ int mask_one(int root, const dirent& entry) {
   const std::string_view name = entry.d_name;
   const std::string path = "proc/" + std::string(name);
   if (name.starts_with(".") || (name[0] >= '0' && name[0] <= '9') || is_in(name, kShown)) return 0;
-  if (is_in(name, kReadOnly)) return cover(root, path.c_str(), path);
-  if (is_in(name, kSynthesised)) return cover(root, (".hidden/" + std::string(name)).c_str(), path);
+  if (is_in(name, kReadOnly)) return make_read_only(root, path);
+  if (is_in(name, kSynthesised)) return cover(root, ".hidden/" + std::string(name), path);
   if (entry.d_type == DT_LNK) return 0;  // points into a process's own folder
   return cover(root, entry.d_type == DT_DIR ? ".hidden/folder" : ".hidden/file", path);
 }

@@ -50,7 +50,8 @@ std::vector<LimitSupport> find_support(bool rootless, const Cgroups& groups, Dis
   support.push_back(by_group(LimitKind::pids, Controller::pids, "pids", groups, rootless));
   support.push_back(by_group(LimitKind::exec_cpu, Controller::cpuacct, "cpuacct", groups, rootless));
   constexpr std::uint64_t kProbeBytes = 8u << 20;
-  const auto disk = disks.make("probe", kProbeBytes, 256);
+  const auto image = disks.image("probe", kProbeBytes, 256);
+  const auto disk = image ? DiskImages::mount(image->get(), kCommandUid) : std::unexpected(image.error());
   const Strength strength = disk ? Strength::works : Strength::missing;
   const std::string detail = disk ? "ext4 on a loop device" : disk.error().message;
   const std::string remedy = disk ? "" : "apt-get install e2fsprogs; modprobe loop";
