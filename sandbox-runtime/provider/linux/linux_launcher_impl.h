@@ -55,7 +55,7 @@ class LinuxLauncher final : public Launcher {
     engine::base::UniqueFd image;
     engine::base::UniqueFd barrier;
     engine::base::UniqueFd work;  // O_PATH of /workspace, once it was looked at; keeps the disk in use
-    std::uint64_t prepared = 0;  // number of the exec whose group is there already; 0: none
+    std::uint64_t prepared = 0;   // number of the exec whose group is there already; 0: none
     ExecLimits prepared_limits;
   };
   static ExecLimits exec_limits(const SandboxRecord& record, const ExecLimits& asked);
