@@ -18,6 +18,7 @@
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/net/codec/network_codec.h"
+#include "engine/net/resolver_watch.h"
 
 namespace sandglass::activities::effects {
 namespace {
@@ -29,6 +30,7 @@ using base::LogLevel;
 constexpr int exit_usage = 64;
 constexpr int exit_config = 78;
 constexpr int exit_failed = 1;
+constexpr std::int64_t resolvers_looked_at_ms = 2000;
 constexpr std::size_t max_memory_bytes = std::size_t{4} << 30;  // bodies and answers of all in flight
 constexpr const char* usage = "usage: sandglass-effect --socket-fd N --config-fd N [--uid N --gid N]\n";
 
@@ -76,7 +78,7 @@ std::vector<std::string> readable_folders(const std::string& ca_file) {
   return folders;
 }
 
-int serve(codec::pb::NetworkConfig& config, base::UniqueFd socket) {
+int serve(codec::pb::NetworkConfig& config, base::UniqueFd socket, base::UniqueFd resolver_changes) {
   auto settings = codec::to_settings(config);
   if (!settings) return fail_with(settings.error(), exit_config);
   auto allow = codec::to_rules(config.effect().allow());
@@ -87,7 +89,7 @@ int serve(codec::pb::NetworkConfig& config, base::UniqueFd socket) {
   base::SystemClock clock;
   start_http();
   const engine::net::Gate gate(std::move(*settings), clock);
-  engine::net::Dialer dialer(gate, clock);
+  engine::net::Dialer dialer(gate, clock, std::move(resolver_changes));
   const EffectWorld world{
       gate,
       dialer,
@@ -105,7 +107,7 @@ int run(const Options& options, pid_t parent) {
   auto config = codec::read_config(options.config_fd);
   if (!config) return fail_with(config.error(), exit_config);
   ::close(options.config_fd);
-  codec::name_resolvers(*config);
+  const bool of_machine = codec::name_resolvers(*config);
   ::tzset();
   base::set_process_limits(max_memory_bytes);
   if (const auto dropped = base::drop_to(options.uid.value_or(::getuid()), options.gid.value_or(::getgid()));
@@ -113,12 +115,18 @@ int run(const Options& options, pid_t parent) {
     return fail_with(dropped.error(), exit_failed);
   }
   if (const auto bound = base::die_with(parent); !bound) return fail_with(bound.error(), exit_failed);
+  base::UniqueFd resolver_changes;
+  if (of_machine) {
+    auto watching = engine::net::watch_resolvers("/etc/resolv.conf", resolvers_looked_at_ms);
+    if (!watching) return fail_with(watching.error(), exit_failed);
+    resolver_changes = std::move(*watching);
+  }
   // Before the first thread starts: Landlock binds only the thread that asks for it, and those it starts
   // later.
   const auto confined = base::confine_files(readable_folders(config->effect().ca_file()));
   if (!confined) return fail_with(confined.error(), exit_failed);
   if (!*confined) base::log(LogLevel::warning, "effect_without_landlock", {});
-  return serve(*config, base::UniqueFd(options.socket_fd));
+  return serve(*config, base::UniqueFd(options.socket_fd), std::move(resolver_changes));
 }
 
 }  // namespace

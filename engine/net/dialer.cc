@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -18,6 +19,7 @@
 
 #include "engine/base/check.h"
 #include "engine/net/name_lookup.h"
+#include "engine/net/resolv_conf.h"
 
 namespace sandglass::engine::net {
 namespace {
@@ -48,8 +50,12 @@ struct Job {
 }  // namespace
 
 struct Dialer::Loop {
-  Loop(const Gate& the_gate, base::Clock& the_clock)
-      : gate(the_gate), clock(the_clock), lookup(the_gate.settings().resolvers) {
+  Loop(const Gate& the_gate, base::Clock& the_clock, UniqueFd changes)
+      : gate(the_gate),
+        clock(the_clock),
+        resolver_changes(std::move(changes)),
+        resolvers(the_gate.settings().resolvers),
+        lookup(std::make_unique<NameLookup>(resolvers)) {
     wake = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     SG_CHECK(static_cast<bool>(wake), "no eventfd");
   }
@@ -57,6 +63,7 @@ struct Dialer::Loop {
   void run();
   void turn();
   void admit();
+  void take_resolvers();
   /// True when the job has been answered.
   bool advance(Job& job, base::MonotonicNs now);
   bool resolved(Job& job, base::MonotonicNs now);
@@ -73,9 +80,13 @@ struct Dialer::Loop {
 
   const Gate& gate;
   base::Clock& clock;
-  NameLookup lookup;        // loop thread only
-  std::list<Job> jobs;      // loop thread only
-  std::vector<pollfd> fds;  // loop thread only
+  // Loop thread only:
+  UniqueFd resolver_changes;
+  std::vector<Endpoint> resolvers;
+  std::unique_ptr<NameLookup> lookup;
+  std::list<Job> jobs;
+  std::vector<pollfd> fds;
+
   UniqueFd wake;
   std::mutex mutex;  // guards what follows
   std::vector<Job> incoming;
@@ -84,7 +95,8 @@ struct Dialer::Loop {
   std::thread thread;  // last: starts when all else stands
 };
 
-Dialer::Dialer(const Gate& gate, base::Clock& clock) : loop_(std::make_unique<Loop>(gate, clock)) {
+Dialer::Dialer(const Gate& gate, base::Clock& clock, UniqueFd resolver_changes)
+    : loop_(std::make_unique<Loop>(gate, clock, std::move(resolver_changes))) {
   loop_->thread = std::thread([loop = loop_.get()] { loop->run(); });
 }
 
@@ -146,6 +158,7 @@ void Dialer::Loop::run() {
 void Dialer::Loop::turn() {
   fds.clear();
   fds.push_back({wake.get(), POLLIN, 0});
+  fds.push_back({resolver_changes.get(), POLLIN, 0});  // none: a negative number, which poll passes over
   for (Job& job : jobs) {
     job.poll_index = 0;
     if (!job.socket) continue;
@@ -154,13 +167,14 @@ void Dialer::Loop::turn() {
   }
   const std::size_t ours = fds.size();
   int timeout = wait_ms(clock.monotonic_ns());
-  lookup.prepare(fds, timeout);
+  lookup->prepare(fds, timeout);
   ::poll(fds.data(), fds.size(), timeout);
   if (fds[0].revents != 0) {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto taken = ::read(wake.get(), &count, sizeof count);
   }
-  lookup.process(fds.data() + ours, fds.size() - ours);
+  lookup->process(fds.data() + ours, fds.size() - ours);
+  if (fds[1].revents != 0) take_resolvers();
   admit();
   const base::MonotonicNs now = clock.monotonic_ns();
   std::size_t answered = 0;
@@ -183,6 +197,22 @@ void Dialer::Loop::admit() {
     fresh.swap(incoming);
   }
   for (Job& job : fresh) jobs.push_back(std::move(job));
+}
+
+/// Other name servers: what is being looked up is looked up anew, there.
+void Dialer::Loop::take_resolvers() {
+  std::array<char, 16384> text;
+  const ssize_t got = ::recv(resolver_changes.get(), text.data(), text.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return resolver_changes.reset();
+  auto named = resolvers_of({text.data(), static_cast<std::size_t>(got)});
+  if (named == resolvers) return;
+  resolvers = std::move(named);
+  for (Job& job : jobs) {
+    job.lookup = nullptr;
+    job.grace_until = 0;
+  }
+  lookup = std::make_unique<NameLookup>(resolvers);
 }
 
 int Dialer::Loop::wait_ms(base::MonotonicNs now) const {
@@ -210,10 +240,11 @@ bool Dialer::Loop::advance(Job& job, base::MonotonicNs now) {
     const Host& host = job.decision.target.host;
     const auto listed = gate.settings().hosts.find(host.text);
     if (host.literal || listed != gate.settings().hosts.end()) {
-      job.addresses = gate.check(job.decision, host.literal ? std::vector{*host.literal} : listed->second);
+      job.addresses =
+          gate.check(job.decision, host.literal ? std::vector{*host.literal} : listed->second, resolvers);
       return connect_next(job, now);
     }
-    job.lookup = lookup.start(host.text);
+    job.lookup = lookup->start(host.text);
   }
   return resolved(job, now);
 }
@@ -241,7 +272,7 @@ bool Dialer::Loop::resolved(Job& job, base::MonotonicNs now) {
     return give_up(job, Code::resolve_failed, fault ? "the name has no address" : fault.error().message);
   }
   job.lookup = nullptr;
-  job.addresses = gate.check(job.decision, found);
+  job.addresses = gate.check(job.decision, found, resolvers);
   return connect_next(job, now);
 }
 

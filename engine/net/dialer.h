@@ -26,8 +26,9 @@ using DialDone = std::move_only_function<void(DialResult)>;
 /// Thread rule: callable from any thread. The destructor answers what is open with `cancelled`.
 class Dialer {
  public:
-  /// `gate` outlives the dialler.
-  Dialer(const Gate& gate, base::Clock& clock);
+  /// `gate` outlives the dialler. `resolver_changes`: texts of a resolv.conf, a packet each
+  /// (resolver_watch.h); from then on its name servers are asked instead of the settings' ones.
+  Dialer(const Gate& gate, base::Clock& clock, base::UniqueFd resolver_changes = {});
   ~Dialer();
   Dialer(const Dialer&) = delete;
   Dialer& operator=(const Dialer&) = delete;

@@ -93,9 +93,25 @@ bool Gate::is_own(const Address& address) const {
   return interfaces_.contains(address);
 }
 
-AddressDecision Gate::check(const NameDecision& name, const std::vector<Address>& addresses) const {
+AddressDecision Gate::check(const NameDecision& name, const std::vector<Address>& addresses,
+                            const std::vector<Endpoint>& resolvers) const {
+  constexpr std::uint16_t port_dns = 53;
+  constexpr std::uint16_t port_dns_over_tls = 853;
+  const std::uint16_t port = name.target.port;
+  const auto refuse = [](AddressDecision& decision, const Address& address, std::string rule) {
+    if (decision.refused) return;
+    decision.refused = address;
+    decision.refused_rule = std::move(rule);
+  };
   AddressDecision decision;
   for (const Address& address : addresses) {
+    if (std::ranges::any_of(resolvers, [&](const Endpoint& resolver) {
+          return resolver.address == address &&
+                 (port == resolver.port || port == port_dns || port == port_dns_over_tls);
+        })) {
+      refuse(decision, address, "resolver");
+      continue;
+    }
     const auto has = [&](const AddressRange& range) { return range.contains(address); };
     if (std::ranges::any_of(name.internal_ranges, has)) {
       decision.allowed.push_back(address);
@@ -108,9 +124,7 @@ AddressDecision Gate::check(const NameDecision& name, const std::vector<Address>
       decision.internal.push_back(false);
       continue;
     }
-    if (decision.refused) continue;
-    decision.refused = address;
-    decision.refused_rule = special ? "special-range:" + std::string(special->name) : "own-address";
+    refuse(decision, address, special ? "special-range:" + std::string(special->name) : "own-address");
   }
   return decision;
 }

@@ -64,7 +64,10 @@ class Gate {
   NameDecision decide_effect(const RuleSet& rules, bool public_targets, const HostPort& target,
                              std::string_view method) const;
 
-  AddressDecision check(const NameDecision& name, const std::vector<Address>& addresses) const;
+  /// `resolvers`: the name servers that are asked now. They are for the resolver alone and nobody's target,
+  /// whatever a rule or the configuration allows (V16).
+  AddressDecision check(const NameDecision& name, const std::vector<Address>& addresses,
+                        const std::vector<Endpoint>& resolvers = {}) const;
 
   const NetworkSettings& settings() const { return settings_; }
 

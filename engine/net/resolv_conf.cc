@@ -21,11 +21,15 @@ std::vector<Endpoint> read_resolv_conf(std::string_view text) {
   return result;
 }
 
-std::vector<Endpoint> machine_resolvers() {
-  std::ifstream file("/etc/resolv.conf");
-  auto result = read_resolv_conf(std::string(std::istreambuf_iterator<char>(file), {}));
+std::vector<Endpoint> resolvers_of(std::string_view text) {
+  auto result = read_resolv_conf(text);
   if (result.empty()) result.push_back({*parse_ipv4("127.0.0.1"), 53});
   return result;
+}
+
+std::vector<Endpoint> machine_resolvers() {
+  std::ifstream file("/etc/resolv.conf");
+  return resolvers_of(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
 }  // namespace sandglass::engine::net

@@ -36,6 +36,7 @@ ProxyLimits to_limits(const frame::v1::EgressLimits& frame) {
   take(frame.max_header_count(), limits.head.max_count);
   take(frame.max_body_bytes(), limits.max_body_bytes);
   take(frame.max_lease_bytes(), limits.max_lease_bytes);
+  take(frame.max_host_bytes(), limits.max_host_bytes);
   take(frame.head_timeout_ms(), limits.head_timeout_ms);
   take(frame.request_timeout_ms(), limits.request_timeout_ms);
   take(frame.idle_timeout_ms(), limits.idle_timeout_ms);
@@ -48,9 +49,9 @@ ProxyLimits to_limits(const frame::v1::EgressLimits& frame) {
 // In this order: what comes later uses what comes before.
 struct Egress::Parts {
   Parts(engine::net::NetworkSettings settings, ProxyLimits limits, UniqueFd socket,
-        std::vector<uid_t> host_uids)
+        std::vector<uid_t> host_uids, UniqueFd resolver_changes)
       : gate(std::move(settings), clock),
-        dialer(gate, clock),
+        dialer(gate, clock, std::move(resolver_changes)),
         context{.io = io,
                 .gate = gate,
                 .dialer = dialer,
@@ -78,11 +79,12 @@ Egress::Egress(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Egress::~Egress() = default;
 
 Result<std::unique_ptr<Egress>> Egress::make(const frame::v1::NetworkConfig& config, UniqueFd control,
-                                             std::vector<uid_t> host_uids) {
+                                             std::vector<uid_t> host_uids, UniqueFd resolver_changes) {
   auto settings = engine::net::codec::to_settings(config);
   if (!settings) return std::unexpected(settings.error());
-  return std::unique_ptr<Egress>(new Egress(std::make_unique<Parts>(
-      std::move(*settings), to_limits(config.egress()), std::move(control), std::move(host_uids))));
+  return std::unique_ptr<Egress>(
+      new Egress(std::make_unique<Parts>(std::move(*settings), to_limits(config.egress()), std::move(control),
+                                         std::move(host_uids), std::move(resolver_changes))));
 }
 
 void Egress::run() {

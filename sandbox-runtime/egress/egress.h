@@ -15,10 +15,12 @@ namespace sandglass::sandbox_runtime::egress {
 /// Thread rule: run() on one thread; stop() from any.
 class Egress {
  public:
-  /// `control` is a listening Unix socket for the host. config_invalid names the entry.
+  /// `control` is a listening Unix socket for the host; `resolver_changes` as net::Dialer takes them.
+  /// config_invalid names the entry.
   static engine::base::Result<std::unique_ptr<Egress>> make(const frame::v1::NetworkConfig& config,
                                                             engine::base::UniqueFd control,
-                                                            std::vector<uid_t> host_uids);
+                                                            std::vector<uid_t> host_uids,
+                                                            engine::base::UniqueFd resolver_changes = {});
   ~Egress();
 
   void run();

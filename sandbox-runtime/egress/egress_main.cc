@@ -13,6 +13,7 @@
 #include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/net/codec/network_codec.h"
+#include "engine/net/resolver_watch.h"
 #include "sandbox-runtime/egress/egress.h"
 
 namespace sandglass::sandbox_runtime::egress {
@@ -24,6 +25,7 @@ using engine::base::UniqueFd;
 constexpr int exit_usage = 64;
 constexpr int exit_config = 78;
 constexpr int exit_failed = 1;
+constexpr std::int64_t resolvers_looked_at_ms = 2000;
 constexpr std::size_t max_memory_bytes = std::size_t{1} << 30;
 
 constexpr const char* usage =
@@ -93,10 +95,16 @@ int run(const Options& options, pid_t parent) {
   if (const auto bound = engine::base::die_with(parent); !bound) return fail_with(bound.error(), exit_failed);
   // Before the first thread starts: Landlock binds only the thread that asks for it, and those it starts
   // later.
-  engine::net::codec::name_resolvers(*config);
+  UniqueFd resolver_changes;
+  if (engine::net::codec::name_resolvers(*config)) {
+    auto watching = engine::net::watch_resolvers("/etc/resolv.conf", resolvers_looked_at_ms);
+    if (!watching) return fail_with(watching.error(), exit_failed);
+    resolver_changes = std::move(*watching);
+  }
   const auto confined = engine::base::confine_files({});
   if (!confined) return fail_with(confined.error(), exit_failed);
-  auto egress = Egress::make(*config, std::move(control), {0, starter, options.host_uid.value_or(starter)});
+  auto egress = Egress::make(*config, std::move(control), {0, starter, options.host_uid.value_or(starter)},
+                             std::move(resolver_changes));
   if (!egress) return fail_with(egress.error(), exit_config);
   engine::base::log(LogLevel::info, "egress_ready", {{"landlock", *confined}});
   (*egress)->run();

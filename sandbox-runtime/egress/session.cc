@@ -1,155 +1,13 @@
 #include "sandbox-runtime/egress/session.h"
 
-#include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <chrono>
-#include <optional>
-
 #include "engine/base/log.h"
 #include "sandbox-runtime/egress/chunk_scanner.h"
 #include "sandbox-runtime/egress/refusal.h"
 #include "sandbox-runtime/egress/request_check.h"
+#include "sandbox-runtime/egress/session_impl.h"
 #include "sandbox-runtime/egress/tls_hello.h"
 
 namespace sandglass::sandbox_runtime::egress {
-namespace {
-
-namespace asio = boost::asio;
-namespace net = engine::net;
-using asio::awaitable;
-using engine::base::Code;
-using Socket = asio::generic::stream_protocol::socket;
-using SteadyClock = std::chrono::steady_clock;
-
-constexpr auto as_values = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t piece_bytes = 16 << 10;
-constexpr std::int64_t farewell_ms = 1000;
-
-/// One direction's bytes that have come and are not used up.
-struct Inbox {
-  std::string bytes;
-  std::string_view view() const { return bytes; }
-  void drop(std::size_t count) { bytes.erase(0, count); }
-};
-
-class HttpSession final : public Session, public std::enable_shared_from_this<HttpSession> {
- public:
-  HttpSession(const ProxyContext& context, Socket client, std::shared_ptr<Lease> lease,
-              std::function<void(Session*)> on_end)
-      : context_(context),
-        client_(std::move(client)),
-        upstream_(context.io),
-        timer_(context.io),
-        pump_ended_(context.io),
-        lease_(std::move(lease)),
-        on_end_(std::move(on_end)) {}
-
-  void start() { asio::co_spawn(context_.io, run(shared_from_this()), asio::detached); }
-
-  void close() override {
-    if (closed_) return;
-    closed_ = true;
-    boost::system::error_code ignored;
-    client_.close(ignored);
-    upstream_.close(ignored);
-    timer_.cancel();
-    pump_ended_.cancel();
-    finish_exchange();
-    if (on_end_)
-      asio::post(context_.io, [self = shared_from_this(), end = std::move(on_end_)] { end(self.get()); });
-  }
-
-  void recheck() override {
-    if (exchange_ && !lease_->rules.match(exchange_->target, exchange_->method)) close();
-  }
-
- private:
-  /// The request or tunnel that is going on.
-  struct Exchange {
-    net::HostPort target;
-    std::string method;
-    SteadyClock::time_point begun;
-    std::uint64_t bytes_out = 0;
-    std::uint64_t bytes_in = 0;
-    int status = 0;
-    bool connected = false;
-  };
-  struct Piece {
-    bool open = false;  // false: the peer has ended its direction, or the socket failed
-    bool failed = false;
-  };
-
-  // The order in which things happen.
-  awaitable<void> run(std::shared_ptr<HttpSession> self);
-  awaitable<bool> serve(std::string_view text);
-  awaitable<void> serve_tunnel(const RequestHead& head);
-  awaitable<bool> serve_plain(RequestHead head);
-  awaitable<bool> reach(const net::HostPort& target, const std::string& method, net::NameDecision& decision);
-
-  // Tunnels.
-  awaitable<bool> check_hello(const net::NameDecision& decision);
-  awaitable<void> carry(std::shared_ptr<HttpSession> self, bool outwards);
-
-  // Plain requests.
-  awaitable<void> pump_body(std::shared_ptr<HttpSession> self, Framing framing);
-  awaitable<bool> relay_response(const RequestHead& request);
-  awaitable<std::optional<ResponseHead>> final_response_head(const RequestHead& request);
-  awaitable<bool> relay_body(Framing framing);
-
-  // Bytes.
-  awaitable<std::optional<std::string>> read_head(Socket& from, Inbox& inbox, std::string& fault);
-  awaitable<Piece> read_more(Socket& from, Inbox& inbox);
-  awaitable<bool> send(Socket& to, std::string_view bytes);
-  awaitable<bool> send_out(std::string_view bytes);
-  awaitable<bool> send_back(std::string_view bytes);
-  awaitable<void> refuse(std::string response);
-  awaitable<void> farewell();
-  awaitable<void> malformed(std::string_view target, std::string_view method, engine::base::Error error);
-  awaitable<net::DialResult> dial(net::NameDecision decision);
-
-  // Time: the connection is closed at the earlier of two moments.
-  void limit_ms(std::int64_t whole_ms, std::int64_t idle_ms);
-  void touch() { idle_until_ = SteadyClock::now() + std::chrono::milliseconds(idle_ms_); }
-  void watch();
-
-  void tell(net::Verdict verdict);
-  void finish_exchange();
-
-  const ProxyContext& context_;
-  Socket client_;
-  Socket upstream_;
-  asio::steady_timer timer_;
-  asio::steady_timer pump_ended_;  // never expires; cancelled at that moment
-  std::shared_ptr<Lease> lease_;
-  std::function<void(Session*)> on_end_;
-  Inbox from_client_;
-  Inbox from_upstream_;
-  std::optional<Exchange> exchange_;
-  SteadyClock::time_point whole_until_;
-  SteadyClock::time_point idle_until_;
-  std::int64_t idle_ms_ = 0;
-  int directions_ = 0;      // of a tunnel, still open
-  bool body_sent_ = false;  // the whole request body has gone out
-  bool body_malformed_ = false;
-  bool pumping_ = false;   // pump_body is under way: it alone reads from the client
-  bool discard_ = false;   // it reads on without sending
-  bool keep_ = false;      // the client may send another request
-  bool answered_ = false;  // the client has got the first byte of the final response
-  bool closed_ = false;
-};
 
 awaitable<void> HttpSession::run(std::shared_ptr<HttpSession> self) {
   for (bool again = true; again && !closed_;) {
@@ -187,6 +45,12 @@ awaitable<bool> HttpSession::reach(const net::HostPort& target, const std::strin
   if (!decision.verdict.allowed) {
     tell(decision.verdict);
     co_await refuse(verdict_response(decision.verdict, lease_->policy));
+    co_return false;
+  }
+  if (const std::string_view cap = cap_reached(target.host.text); !cap.empty()) {
+    const net::Verdict refused = cap_verdict(cap, target, method);
+    tell(refused);
+    co_await refuse(verdict_response(refused, lease_->policy));
     co_return false;
   }
   exchange_ = Exchange{.target = target, .method = method, .begun = SteadyClock::now()};
@@ -428,148 +292,6 @@ awaitable<bool> HttpSession::relay_body(Framing framing) {
   }
   co_return true;
 }
-
-/// Null with an empty `fault`: the peer ended or failed.
-awaitable<std::optional<std::string>> HttpSession::read_head(Socket& from, Inbox& inbox, std::string& fault) {
-  for (std::size_t seen = 0;;) {
-    const auto end = find_head_end(inbox.view(), context_.limits.head, seen);
-    if (!end) {
-      fault = end.error().message;
-      co_return std::nullopt;
-    }
-    if (*end) {
-      std::string head = inbox.bytes.substr(0, **end);
-      inbox.drop(**end);
-      co_return head;
-    }
-    seen = inbox.bytes.size();
-    if (!(co_await read_more(from, inbox)).open) co_return std::nullopt;
-  }
-}
-
-awaitable<HttpSession::Piece> HttpSession::read_more(Socket& from, Inbox& inbox) {
-  const std::size_t before = inbox.bytes.size();
-  inbox.bytes.resize(before + piece_bytes);
-  const auto [error, count] =
-      co_await from.async_read_some(asio::buffer(inbox.bytes.data() + before, piece_bytes), as_values);
-  inbox.bytes.resize(before + count);
-  touch();
-  co_return Piece{.open = !error && !closed_, .failed = error && error != asio::error::eof};
-}
-
-awaitable<bool> HttpSession::send(Socket& to, std::string_view bytes) {
-  const auto [error, count] =
-      co_await asio::async_write(to, asio::buffer(bytes.data(), bytes.size()), as_values);
-  touch();
-  co_return !error && !closed_;
-}
-
-awaitable<bool> HttpSession::send_out(std::string_view bytes) {
-  lease_->counters.bytes_out += bytes.size();
-  if (exchange_) exchange_->bytes_out += bytes.size();
-  if (lease_->counters.bytes_out > context_.limits.max_lease_bytes) {
-    net::Verdict verdict{.method = exchange_ ? exchange_->method : "", .rule = "lease-byte-cap"};
-    if (exchange_) verdict.host = exchange_->target.host.text;
-    if (exchange_) verdict.port = exchange_->target.port;
-    verdict.reason = "the lease has sent as many bytes as it may";
-    verdict.code = Code::quota_exceeded;
-    verdict.time_ms = context_.clock.wall_ms();
-    tell(std::move(verdict));
-    close();
-    co_return false;
-  }
-  co_return co_await send(upstream_, bytes);
-}
-
-awaitable<bool> HttpSession::send_back(std::string_view bytes) {
-  lease_->counters.bytes_in += bytes.size();
-  if (exchange_) exchange_->bytes_in += bytes.size();
-  co_return co_await send(client_, bytes);
-}
-
-awaitable<void> HttpSession::refuse(std::string response) {
-  limit_ms(farewell_ms, farewell_ms);
-  if (co_await send(client_, response)) co_await farewell();
-}
-
-/// Ends without a reset that could eat the answer: what the client still sends is read for a moment.
-awaitable<void> HttpSession::farewell() {
-  limit_ms(farewell_ms, farewell_ms);
-  boost::system::error_code ignored;
-  client_.shutdown(Socket::shutdown_send, ignored);
-  if (pumping_) {
-    discard_ = true;
-    co_await pump_ended_.async_wait(as_values);
-  }
-  for (std::size_t total = 0; total < (std::size_t{1} << 20) && !closed_;
-       total += from_client_.bytes.size()) {
-    from_client_.bytes.clear();
-    if (!(co_await read_more(client_, from_client_)).open) break;
-  }
-}
-
-awaitable<void> HttpSession::malformed(std::string_view target, std::string_view method,
-                                       engine::base::Error error) {
-  tell(net::malformed_verdict(target, method, error, context_.clock));
-  co_await refuse(plain_response(400, error.message));
-}
-
-awaitable<net::DialResult> HttpSession::dial(net::NameDecision decision) {
-  using Signature = void(std::shared_ptr<net::DialResult>);
-  const auto result = co_await asio::async_initiate<const asio::use_awaitable_t<>&, Signature>(
-      [this, &decision](auto handler) {
-        context_.dialer.dial(
-            std::move(decision), 0,
-            [&io = context_.io, handler = std::move(handler)](net::DialResult made) mutable {
-              asio::post(io, [handler = std::move(handler),
-                              shared = std::make_shared<net::DialResult>(std::move(made))]() mutable {
-                std::move(handler)(std::move(shared));
-              });
-            });
-      },
-      asio::use_awaitable);
-  co_return std::move(*result);
-}
-
-void HttpSession::limit_ms(std::int64_t whole_ms, std::int64_t idle_ms) {
-  idle_ms_ = idle_ms;
-  whole_until_ = SteadyClock::now() + std::chrono::milliseconds(whole_ms);
-  touch();
-  watch();
-}
-
-void HttpSession::watch() {
-  if (closed_) return;
-  timer_.expires_at(std::min(whole_until_, idle_until_));
-  timer_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
-    const auto self = weak.lock();
-    if (error || !self || self->closed_) return;
-    if (SteadyClock::now() >= std::min(self->whole_until_, self->idle_until_)) {
-      self->close();
-    } else {
-      self->watch();
-    }
-  });
-}
-
-void HttpSession::tell(net::Verdict verdict) {
-  verdict.sandbox = lease_->sandbox;
-  verdict.token = lease_->token;
-  verdict.run = lease_->run;
-  ++(verdict.allowed ? lease_->counters.allowed : lease_->counters.refused);
-  context_.on_verdict(verdict);
-}
-
-void HttpSession::finish_exchange() {
-  if (!exchange_) return;
-  const Exchange done = *std::exchange(exchange_, std::nullopt);
-  if (!done.connected) return;
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(SteadyClock::now() - done.begun);
-  context_.on_usage({lease_->sandbox, lease_->token, done.target, done.method, done.bytes_out, done.bytes_in,
-                     took.count(), done.status});
-}
-
-}  // namespace
 
 std::shared_ptr<Session> start_session(const ProxyContext& context, engine::base::UniqueFd connection,
                                        std::shared_ptr<Lease> lease, std::function<void(Session*)> on_end) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,7 @@ struct ProxyLimits {
   HeadLimits head;
   std::uint64_t max_body_bytes = 64ULL << 20;
   std::uint64_t max_lease_bytes = 1ULL << 30;  // sent out by one lease
+  std::uint64_t max_host_bytes = 1ULL << 28;   // sent out by one lease to one host (ADV-C30)
   std::int64_t head_timeout_ms = 10'000;
   std::int64_t request_timeout_ms = 600'000;
   std::int64_t idle_timeout_ms = 60'000;
@@ -50,6 +52,7 @@ struct Lease {
   std::string policy;
   engine::net::RuleSet rules;
   ProxyCounters counters;
+  std::map<std::string, std::uint64_t> sent_to;  // bytes by canonical host
 };
 
 struct Usage {

@@ -138,9 +138,21 @@ void EgressLink::begin(EgressLease lease, UniqueFd listener, Done done) {
   announce(known, std::move(done));
 }
 
+void EgressLink::change(const std::string& sandbox, std::uint64_t token, Done done) {
+  const auto found = known_.find(sandbox);
+  if (found == known_.end()) return done({});
+  found->second.lease = {.sandbox = sandbox, .token = token, .run = {}, .allow = {}};
+  frame::v1::EgressRequest begin;
+  begin.mutable_begin_lease()->set_sandbox(sandbox);
+  begin.mutable_begin_lease()->set_token(token);
+  request(std::move(begin), -1, std::move(done), false);
+}
+
 void EgressLink::allow(const std::string& sandbox, std::vector<frame::v1::AllowRule> rules, Done done) {
   const auto found = known_.find(sandbox);
-  if (found == known_.end()) return done(fail(Code::invalid_argument, "the sandbox has no network"));
+  if (found == known_.end())
+    return done(fail(Code::invalid_argument,
+                     "the sandbox's template has no network; use the template network or network-rootless"));
   found->second.lease.allow = std::move(rules);
   frame::v1::EgressRequest set;
   set.mutable_set_rules()->set_sandbox(sandbox);

@@ -35,6 +35,9 @@ class EgressLink {
   /// `listener` is kept until remove(). Answers when the proxy has taken both; without a proxy in reach after
   /// a while with success, because the listener then answers nobody and the proxy gets it when it comes (N8).
   void begin(EgressLease lease, engine::base::UniqueFd listener, Done done);
+  /// Another lease, with nothing allowed. Answers when the proxy has closed everything of the last one, or is
+  /// not there.
+  void change(const std::string& sandbox, std::uint64_t token, Done done);
   void allow(const std::string& sandbox, std::vector<frame::v1::AllowRule> allow, Done done);
   /// Answers when the proxy has closed everything of the lease, or is not there.
   void end(const std::string& sandbox, Done done);

@@ -98,6 +98,7 @@ void Sandbox::greeted() {
                     record_.fence(),
                     record_.create().run(),
                     {record_.create().allow().begin(), record_.create().allow().end()}};
+  announced_token_ = lease.token;
   around_.egress.begin(std::move(lease), std::move(listener_), [weak = weak_from_this()](Status status) {
     if (auto self = weak.lock()) self->become_live(std::move(status));
   });
@@ -112,6 +113,7 @@ void Sandbox::become_live(Status network) {
   state_ = State::live;
   ping();
   for (CallRef call : std::exchange(creators_, {})) around_.outbox.send(call, created_message());
+  if (spec_.tmpl.network && announced_token_ != record_.fence()) return begin_next_lease();
   for (auto& [call, work] : std::exchange(deferred_, {})) work();
 }
 
@@ -141,13 +143,34 @@ Status Sandbox::check_fence(std::uint64_t fence) {
   }
   if (fence > record_.fence()) {
     record_.set_fence(fence);
+    if (spec_.tmpl.network) begin_next_lease();
     hooks_.keep(record_);
   }
   return {};
 }
 
+/// Somebody else holds it now: what the last one had open ends, and what that one might reach is closed,
+/// before anything is done for the new one (V15). A way out is allowed anew.
+void Sandbox::begin_next_lease() {
+  record_.mutable_create()->clear_allow();
+  record_.mutable_create()->clear_run();
+  if (state_ != State::live) return;  // become_live() sees to it
+  changing_lease_ = true;
+  around_.egress.change(spec_.id, record_.fence(),
+                        [weak = weak_from_this(), token = record_.fence()](Status status) {
+                          if (auto self = weak.lock()) self->lease_changed(token, std::move(status));
+                        });
+}
+
+void Sandbox::lease_changed(std::uint64_t token, Status status) {
+  if (token != record_.fence() || state_ != State::live) return;  // a later change, or the end, goes on
+  changing_lease_ = false;
+  if (!status) return end(status.error(), {});
+  for (auto& [call, work] : std::exchange(deferred_, {})) work();
+}
+
 void Sandbox::when_live(CallRef call, std::move_only_function<void()> work) {
-  if (state_ == State::live && !end_reason_) return work();
+  if (state_ == State::live && !end_reason_ && !changing_lease_) return work();
   if (end_reason_) {
     return around_.outbox.failed(call,
                                  {Code::sandbox_lost, "sandbox " + spec_.id + ": " + end_reason_->message});

@@ -114,6 +114,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void take(provider::Launched made);
   void greeted();
   void become_live(engine::base::Status network);
+  void begin_next_lease();
+  void lease_changed(std::uint64_t token, engine::base::Status status);
   void arm_expiry();
   void lost(const std::string& why);
   void destroy();
@@ -123,7 +125,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   frame::v1::HostMessage created_message() const;
   void enqueue(Job job);
   void pump();
-  /// Carries `work` out now, or as soon as the sandbox is live; `call` is answered if it will not be.
+  /// Carries `work` out now, or as soon as the sandbox is live and the current lease's; `call` is answered if
+  /// it will not be.
   void when_live(CallRef call, std::move_only_function<void()> work);
 
   // sandbox_init.cc
@@ -174,7 +177,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   frame::v1::HostSandboxRecord record_;
   State state_ = State::creating;
   std::vector<CallRef> creators_;
-  std::vector<std::pair<CallRef, std::move_only_function<void()>>> deferred_;  // until it is live
+  std::vector<std::pair<CallRef, std::move_only_function<void()>>> deferred_;  // see when_live
   std::vector<CallRef> enders_;
   std::optional<engine::base::Error> end_reason_;  // set when its end was asked for or came about
   std::vector<provider::LimitSupport> support_;
@@ -185,7 +188,9 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::vector<char> buffer_;
   bool stuck_ = false;  // init does not read as fast as is written
   bool rootless_ = false;
-  std::uint64_t awaited_reset_ = 0;  // packets before its ResetDone belong to an earlier host
+  std::uint64_t announced_token_ = 0;  // what the proxy was told at the beginning
+  bool changing_lease_ = false;        // the proxy ends the last lease; what is asked for waits in deferred_
+  std::uint64_t awaited_reset_ = 0;    // packets before its ResetDone belong to an earlier host
   bool pong_due_ = false;
   int missed_pongs_ = 0;
   std::deque<Job> jobs_;

@@ -153,9 +153,10 @@ base::Result<pb::NetworkConfig> read_config(int fd) {
   return config;
 }
 
-void name_resolvers(pb::NetworkConfig& config) {
-  if (!config.resolvers().empty()) return;
+bool name_resolvers(pb::NetworkConfig& config) {
+  if (!config.resolvers().empty()) return false;
   for (const Endpoint& resolver : machine_resolvers()) config.add_resolvers(resolver.text());
+  return true;
 }
 
 base::Result<int> make_config_fd(const pb::NetworkConfig& config) {

@@ -24,8 +24,8 @@ Verdict from_frame(const pb::NetworkVerdict& frame);
 base::Result<pb::NetworkConfig> read_config(int fd);
 
 /// Puts the machine's resolvers into a configuration that names none: for programs that cannot open files
-/// later.
-void name_resolvers(pb::NetworkConfig& config);
+/// later. True if it did: then they follow the machine's changes (V16).
+bool name_resolvers(pb::NetworkConfig& config);
 
 /// A sealed, close-on-exec memfd that holds the configuration; what read_config reads.
 base::Result<int> make_config_fd(const pb::NetworkConfig& config);

@@ -113,6 +113,27 @@ TEST(Gate, TheMachinesOwnAddressesAreRefused) {
   EXPECT_EQ(decision.refused_rule, "own-address");
 }
 
+TEST(Gate, ANameServerIsNobodysTarget) {  // V16, FR-164
+  base::SystemClock clock;
+  NetworkSettings settings;
+  settings.internal.push_back({*parse_authority("dns.internal:5353", 0), *parse_range("127.0.0.1/32")});
+  const Gate gate(std::move(settings), clock);
+  const RuleText texts[] = {{"", "dns.internal", {5353}, {}}, {"", "9.9.9.9", {53, 443, 853, 5353}, {}}};
+  const RuleSet rules = *RuleSet::parse(texts);
+  const std::vector<Endpoint> resolvers = {*parse_endpoint("127.0.0.1:5353", 53),
+                                           *parse_endpoint("9.9.9.9", 53)};
+  const auto rule_at = [&](const char* authority, const char* address) {
+    const auto name = gate.decide(rules, *parse_authority(authority, 0), "CONNECT");
+    EXPECT_TRUE(name.verdict.allowed) << authority;
+    const auto decision = gate.check(name, {*parse_address(address)}, resolvers);
+    return decision.allowed.empty() ? decision.refused_rule : "allowed";
+  };
+  EXPECT_EQ(rule_at("dns.internal:5353", "127.0.0.1"), "resolver");
+  EXPECT_EQ(rule_at("9.9.9.9:53", "9.9.9.9"), "resolver");
+  EXPECT_EQ(rule_at("9.9.9.9:853", "9.9.9.9"), "resolver");
+  EXPECT_EQ(rule_at("9.9.9.9:443", "9.9.9.9"), "allowed");
+}
+
 TEST(Gate, AnInternalTargetIsThatNamePortAndRangeOnly) {
   base::SystemClock clock;
   NetworkSettings settings;
