@@ -25,6 +25,14 @@ policy::Policy policy_of(const taskfile::Task& task) {
   return policy;
 }
 
+Json destinations(const taskfile::Task& task) {
+  Json allow = Json::array();
+  for (const taskfile::Destination& one : task.network) {
+    allow.push_back({{"host", one.host}, {"ports", one.ports}, {"methods", one.methods}});
+  }
+  return {{"allow", std::move(allow)}};
+}
+
 /// A command that ended badly ends the plan, unless the plan says that it looks at that itself.
 base::Status command_status(const Json& result) {
   if (result.value("exit_code", 0) == 0 && !result.value("timed_out", false)) return {};
@@ -122,6 +130,11 @@ Task<base::Status> AgentRun::prepare(Context& ctx) {
       ctx, "sandbox", {.template_name = task_.template_name, .queue_ms = task_.timeouts.queue_ms});
   if (!lease) co_return std::unexpected(lease.error());
   lease_ = *std::move(lease);
+  if (!task_.network.empty()) {
+    const auto opened = co_await in_sandbox(ctx, "network", "sandbox.network", destinations(task_),
+                                            {.retry = {.max_attempts = 5}, .start_to_close_ms = kUploadMs});
+    if (!opened) co_return std::unexpected(opened.error());
+  }
   enter(ctx, Phase::restoring_workspace);
   for (std::size_t i = 0; i < task_.inputs.size(); ++i) {
     const auto put = co_await in_sandbox(ctx, "input", "sandbox.put",

@@ -181,4 +181,32 @@ const RuleMatch* RuleSet::match(const HostPort& target, std::string_view method)
   return nullptr;
 }
 
+bool RuleSet::covers(const Rule& wide, const Rule& narrow) {
+  if (narrow.range || wide.range) {
+    if (!narrow.range || !wide.range) return false;
+    if (narrow.range->prefix < wide.range->prefix || !wide.range->contains(narrow.range->base)) return false;
+  } else if (narrow.name != wide.name || narrow.wildcard != wide.wildcard) {
+    if (!wide.wildcard) return false;
+    const bool same_wildcard = narrow.wildcard && narrow.name == wide.name;
+    if (!same_wildcard && !narrow.name.ends_with("." + wide.name)) return false;
+  }
+  const std::vector<std::uint16_t> usual = {80, 443};
+  for (const std::uint16_t port : narrow.ports.empty() ? usual : narrow.ports) {
+    if (!has_port(wide.ports, port)) return false;
+  }
+  if (!wide.methods.empty()) {
+    if (narrow.methods.empty()) return false;
+    for (const std::string& method : narrow.methods) {
+      if (std::ranges::find(wide.methods, method) == wide.methods.end()) return false;
+    }
+  }
+  return wide.match.raw_tunnel || !narrow.match.raw_tunnel;
+}
+
+base::Result<bool> RuleSet::covers(const RuleText& asked) const {
+  const auto narrow = parse_one(asked);
+  if (!narrow) return std::unexpected(narrow.error());
+  return std::ranges::any_of(rules_, [&](const Rule& wide) { return covers(wide, *narrow); });
+}
+
 }  // namespace sandglass::engine::net

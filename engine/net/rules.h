@@ -41,6 +41,10 @@ class RuleSet {
   /// Of the first rule that allows this; null: denied.
   const RuleMatch* match(const HostPort& target, std::string_view method) const;
 
+  /// True if one of the rules allows everything that `asked` would: whoever asks for less than these rules
+  /// may have it. config_invalid if `asked` is no valid rule.
+  base::Result<bool> covers(const RuleText& asked) const;
+
   bool empty() const { return rules_.empty(); }
 
  private:
@@ -53,6 +57,7 @@ class RuleSet {
     std::vector<std::string> methods;
   };
   static base::Result<Rule> parse_one(const RuleText& text);
+  static bool covers(const Rule& wide, const Rule& narrow);
 
   std::vector<Rule> rules_;
 };

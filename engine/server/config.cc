@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "engine/base/text.h"
+#include "engine/net/rules.h"
 #include "engine/server/yaml_reader.h"
 
 namespace sandglass::engine::server {
@@ -108,10 +109,81 @@ void read_internal(const YAML::Node& node, YamlProblems& problems, Config& confi
   config.internal.push_back(std::move(target));
 }
 
+void read_allowed(const YAML::Node& node, YamlProblems& problems, Config& config) {
+  AllowedTarget target;
+  const std::string path = "network.allow[]";
+  read_mapping(node, path, problems,
+               {{"host", read_text(path + ".host", problems, target.host)},
+                {"ports", read_list(path + ".ports", problems,
+                                    [&](const YAML::Node& item) {
+                                      std::uint16_t port = 0;
+                                      read_number(path + ".ports", problems, port, 1)(item);
+                                      target.ports.push_back(port);
+                                    })},
+                {"methods", read_list(path + ".methods", problems, [&](const YAML::Node& item) {
+                   std::string method;
+                   read_text(path + ".methods", problems, method)(item);
+                   target.methods.push_back(method);
+                 })}});
+  const net::RuleText rule{.id = {}, .host = target.host, .ports = target.ports, .methods = target.methods};
+  if (const auto parsed = net::RuleSet::parse({&rule, 1}); !parsed)
+    problems.add(node, "'network.allow': " + parsed.error().message);
+  config.allow.push_back(std::move(target));
+}
+
+void read_host(const YAML::Node& node, YamlProblems& problems, Config& config) {
+  ListedHost host;
+  const std::string path = "network.hosts[]";
+  read_mapping(node, path, problems,
+               {{"name", read_text(path + ".name", problems, host.name)},
+                {"addresses", read_list(path + ".addresses", problems, [&](const YAML::Node& item) {
+                   std::string address;
+                   read_text(path + ".addresses", problems, address)(item);
+                   if (!parse_address(address))
+                     problems.add(item, "'" + address + "' is not an address; write for example 192.0.2.7");
+                   host.addresses.push_back(address);
+                 })}});
+  const auto name = net::parse_host(host.name);
+  if (!name || name->literal) problems.add(node, "'network.hosts[].name' must be a host name");
+  if (host.addresses.empty())
+    problems.add(node, "'network.hosts[].addresses' must name at least one address");
+  config.hosts.push_back(std::move(host));
+}
+
+void read_resolver(const YAML::Node& node, YamlProblems& problems, Config& config) {
+  std::string resolver;
+  read_text("network.resolvers", problems, resolver)(node);
+  if (const auto problem = endpoint_problem(resolver, /*port_optional=*/true); !problem.empty())
+    problems.add(node, problem);
+  config.resolvers.push_back(resolver);
+}
+
 YamlHandler mapping(const std::string& path, YamlProblems& problems, YamlKeys keys) {
   return [=, &problems, keys = std::move(keys)](const YAML::Node& node) {
     read_mapping(node, path, problems, keys);
   };
+}
+
+YamlHandler network_mapping(YamlProblems& problems, Config& config) {
+  const auto each = [&](const std::string& path, auto read) {
+    return read_list(path, problems,
+                     [&problems, &config, read](const YAML::Node& item) { read(item, problems, config); });
+  };
+  const auto number = [&](const std::string& name, auto& out, std::uint64_t most) {
+    return std::pair{name, read_number("network.limits." + name, problems, out, 1, most)};
+  };
+  EgressSettings& limits = config.egress;
+  return mapping(
+      "network", problems,
+      {{"internal", each("network.internal", read_internal)},
+       {"allow", each("network.allow", read_allowed)},
+       {"hosts", each("network.hosts", read_host)},
+       {"resolvers", each("network.resolvers", read_resolver)},
+       {"limits", mapping("network.limits", problems,
+                          {number("connections", limits.connections, 10'000),
+                           number("body_bytes", limits.body_bytes, 1ULL << 40),
+                           number("sent_bytes", limits.sent_bytes, 1ULL << 50),
+                           number("sent_bytes_per_host", limits.sent_bytes_per_host, 1ULL << 50)})}});
 }
 
 void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
@@ -148,17 +220,7 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
                  {"request_bytes", number("limits.request_bytes", limits.request_bytes, 65'536, 64 << 20)},
                  {"upload_bytes", number("limits.upload_bytes", limits.upload_bytes, 1, 1ULL << 40)},
                  {"upload_files", number("limits.upload_files", limits.upload_files, 1, 10'000'000)}})},
-       {"network", mapping("network", problems,
-                           {{"internal", read_list("network.internal", problems,
-                                                   [&](const YAML::Node& item) {
-                                                     read_internal(item, problems, config);
-                                                   })},
-                            {"resolvers", read_list("network.resolvers", problems,
-                                                    [&](const YAML::Node& item) {
-                                                      std::string resolver;
-                                                      endpoint("network.resolvers", resolver, true)(item);
-                                                      config.resolvers.push_back(resolver);
-                                                    })}})},
+       {"network", network_mapping(problems, config)},
        {"engine",
         mapping("engine", problems,
                 {{"partitions", number("engine.partitions", config.engine.partitions, 1, 64)},

@@ -21,6 +21,21 @@ struct InternalTarget {
   std::string where;                // "sandglass.yaml:12", for messages
 };
 
+/// A destination that tasks may ask for their sandboxes; the rest of a name, of ports and of methods stays
+/// closed (SPEC N2).
+struct AllowedTarget {
+  std::string host;                  // "api.example.com", "*.example.com", an address or a range
+  std::vector<std::uint16_t> ports;  // empty: 80 and 443
+  std::vector<std::string> methods;  // empty: all; a tunnel is CONNECT
+};
+
+/// A name whose addresses the operator gives: it is asked of no name server, and the machine's own /etc/hosts
+/// is not read (V16). Its addresses are judged like all others.
+struct ListedHost {
+  std::string name;
+  std::vector<std::string> addresses;
+};
+
 struct Limits {
   std::uint32_t sandboxes = 10;           // at once, all tenants
   std::uint32_t sandboxes_per_user = 2;   // at once
@@ -29,6 +44,14 @@ struct Limits {
   std::uint64_t request_bytes = 1 << 20;  // one API message
   std::uint64_t upload_bytes = 1ULL << 30;
   std::uint64_t upload_files = 100'000;
+};
+
+/// `network.limits`, of one sandbox.
+struct EgressSettings {
+  std::uint32_t connections = 64;                  // at once, tunnels included
+  std::uint64_t body_bytes = 64ULL << 20;          // of one request
+  std::uint64_t sent_bytes = 1ULL << 30;           // by one lease in all
+  std::uint64_t sent_bytes_per_host = 1ULL << 28;  // by one lease to one host
 };
 
 struct EngineSettings {
@@ -60,7 +83,10 @@ struct Config {
   std::string listen_tcp;  // "127.0.0.1:7233"; empty: the Unix socket in the data folder only
   Limits limits;
   std::vector<InternalTarget> internal;
+  std::vector<AllowedTarget> allow;
+  std::vector<ListedHost> hosts;
   std::vector<std::string> resolvers;  // "address" or "address:port"; empty: the host's resolv.conf (V16)
+  EgressSettings egress;
   EngineSettings engine;
   EffectSettings effects;
   SandboxSettings sandbox;

@@ -265,6 +265,13 @@ std::optional<Result<void>> as_done(const HostMessage& message) {
   return Result<void>();
 }
 
+void fill(const provider::AllowedDestination& destination, frame::v1::AllowRule& rule) {
+  rule.set_id(destination.id);
+  rule.set_host(destination.host);
+  for (std::uint32_t port : destination.ports) rule.add_ports(port);
+  for (const std::string& method : destination.methods) rule.add_methods(method);
+}
+
 HostRequest create_request(const provider::CreateRequest& create) {
   HostRequest request;
   auto& out = *request.mutable_create();
@@ -283,13 +290,7 @@ HostRequest create_request(const provider::CreateRequest& create) {
     item.set_value(limit.value);
     item.set_best_effort(limit.need == provider::Need::best_effort);
   }
-  for (const provider::AllowedDestination& destination : create.allow) {
-    auto& rule = *out.add_allow();
-    rule.set_id(destination.id);
-    rule.set_host(destination.host);
-    for (std::uint32_t port : destination.ports) rule.add_ports(port);
-    for (const std::string& method : destination.methods) rule.add_methods(method);
-  }
+  for (const provider::AllowedDestination& destination : create.allow) fill(destination, *out.add_allow());
   return request;
 }
 
@@ -328,6 +329,16 @@ void HostClient::destroy(provider::SandboxRef sandbox, provider::Answer<void> an
   HostRequest request;
   request.mutable_destroy()->set_id(std::move(sandbox.id));
   request.mutable_destroy()->set_fence(sandbox.fence);
+  impl_->start(plain<void>(std::move(request), std::move(answer), as_done));
+}
+
+void HostClient::allow(provider::SandboxRef sandbox, std::vector<provider::AllowedDestination> destinations,
+                       provider::Answer<void> answer) {
+  HostRequest request;
+  auto& out = *request.mutable_allow();
+  out.set_id(std::move(sandbox.id));
+  out.set_fence(sandbox.fence);
+  for (const provider::AllowedDestination& destination : destinations) fill(destination, *out.add_allow());
   impl_->start(plain<void>(std::move(request), std::move(answer), as_done));
 }
 

@@ -35,6 +35,8 @@ class HostClient final : public provider::Provider {
   void renew(provider::SandboxRef sandbox, std::int64_t expires_at_ms,
              provider::Answer<void> answer) override;
   void destroy(provider::SandboxRef sandbox, provider::Answer<void> answer) override;
+  void allow(provider::SandboxRef sandbox, std::vector<provider::AllowedDestination> destinations,
+             provider::Answer<void> answer) override;
   void inventory(provider::Answer<std::vector<provider::InventoryItem>> answer) override;
   void features(provider::Answer<std::vector<provider::Feature>> answer) override;
   void exec(provider::SandboxRef sandbox, provider::ExecRequest request, provider::OutputCallback on_output,

@@ -7,6 +7,7 @@ namespace sandglass::sandbox_runtime::manager {
 void register_sandbox_activities(core::ActivityRegistry& registry,
                                  const std::shared_ptr<const ManagerParts>& parts) {
   register_pool_activities(registry, parts);
+  register_network_activity(registry, parts);
   register_exec_activity(registry, parts);
   register_tree_activities(registry, parts);
   register_diff_activity(registry, parts);

@@ -5,6 +5,9 @@
 //   out_total,
 //                     err_total, truncated, log, log_size, duration_ms, limits_hit[]}; `log` is a blob with
 //                     all output
+//   sandbox.network   {allow: [{host, ports?, methods?}]} → {destinations}; replaces where the sandbox may
+//   go,
+//                     within what ManagerParts::check_destination admits (else policy_denied)
 //   sandbox.put       {tree, to} → {files, bytes}; `tree` names a stored tree (codec/tree.h)
 //   sandbox.put_file  {path, content, executable?} → {path, size}
 //   sandbox.get_file  {path} → {path, size, blob, content?}; content only if it is text and small
@@ -16,6 +19,7 @@
 // answer is a platform failure that may be. Thread rule: as core::Activity.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -36,6 +40,8 @@ struct ManagerParts {
   base::TaskRunner& runner;  // for what blocks
   const base::Clock& clock;
   std::map<std::string, provider::Template> templates;
+  /// What the operator lets tasks ask for. Errors: policy_denied, invalid_argument. Empty: nothing.
+  std::function<base::Status(const provider::AllowedDestination&)> check_destination = {};
 };
 
 void register_sandbox_activities(core::ActivityRegistry& registry,

@@ -10,6 +10,7 @@ namespace sandglass::sandbox_runtime::manager {
 using Parts = std::shared_ptr<const ManagerParts>;
 
 void register_pool_activities(core::ActivityRegistry& registry, const Parts& parts);
+void register_network_activity(core::ActivityRegistry& registry, const Parts& parts);
 void register_exec_activity(core::ActivityRegistry& registry, const Parts& parts);
 void register_tree_activities(core::ActivityRegistry& registry, const Parts& parts);
 void register_diff_activity(core::ActivityRegistry& registry, const Parts& parts);

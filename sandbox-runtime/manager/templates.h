@@ -1,6 +1,7 @@
 // The templates that every installation has: `default`, all of whose limits are required, and
 // `default-rootless`, which does without memory and cpu limits where a machine cannot enforce them for a
-// plain user (V10).
+// plain user (V10). `network` and `network-rootless` are the same with a way out through the proxy, which
+// leads nowhere until the task's destinations are allowed (SPEC N2).
 #pragma once
 
 #include <map>

@@ -112,6 +112,9 @@ class Provider {
   virtual void renew(SandboxRef sandbox, std::int64_t expires_at_ms, Answer<void> answer) = 0;
   /// Answers after the end was verified; also for a sandbox that is gone.
   virtual void destroy(SandboxRef sandbox, Answer<void> answer) = 0;
+  /// Replaces where a sandbox with a network may go; what that closes is closed when this answers.
+  virtual void allow(SandboxRef sandbox, std::vector<AllowedDestination> destinations,
+                     Answer<void> answer) = 0;
   virtual void inventory(Answer<std::vector<InventoryItem>> answer) = 0;
   /// What the machine can enforce, for templates, `doctor` and messages.
   virtual void features(Answer<std::vector<Feature>> answer) = 0;

@@ -30,6 +30,7 @@ class MemoryProvider final : public provider::Provider {
     Files files;
     std::map<std::string, provider::ExecResult> execs;  // by key
     std::int64_t expires_ms = 0;
+    std::vector<provider::AllowedDestination> allow;
   };
   /// Plays a command.
   using Command = std::function<provider::ExecResult(Files&, const provider::ExecRequest&)>;
@@ -59,6 +60,14 @@ class MemoryProvider final : public provider::Provider {
   void destroy(provider::SandboxRef ref, provider::Answer<void> answer) override {
     calls.push_back("destroy");
     sandboxes.erase(ref.id);
+    answer({});
+  }
+  void allow(provider::SandboxRef ref, std::vector<provider::AllowedDestination> destinations,
+             provider::Answer<void> answer) override {
+    calls.push_back("allow");
+    auto* sandbox = find(ref);
+    if (sandbox == nullptr) return answer(lost(ref));
+    sandbox->allow = std::move(destinations);
     answer({});
   }
   void inventory(provider::Answer<std::vector<provider::InventoryItem>> answer) override {

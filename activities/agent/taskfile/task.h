@@ -72,6 +72,13 @@ struct TaskInput {
   std::string to;    // below the sandbox's /workspace
 };
 
+/// Where the sandbox may go, within what the operator allows. Only "network" templates have a way out.
+struct Destination {
+  std::string host;                  // "api.example.com", "*.example.com"
+  std::vector<std::uint16_t> ports;  // empty: 80 and 443
+  std::vector<std::string> methods;  // empty: all; a tunnel is CONNECT
+};
+
 struct ToolRule {
   int level = 0;       // only raises what the tool declares
   bool grant = false;  // level 3 is denied without it
@@ -98,6 +105,7 @@ struct Task {
   std::map<std::string, std::string> parameters;  // defaults; "${param.name}"
   std::map<std::string, ToolRule> tools;          // empty: every tool at its own level
   std::vector<std::string> targets;  // allow-list of level 2: origins such as https://api.example.com
+  std::vector<Destination> network;
   ApprovalRules approvals;
   std::vector<std::string> outputs;  // names of artifacts that a run must have made to succeed
   Timeouts timeouts;

@@ -1,6 +1,7 @@
 #include "activities/agent/taskfile/taskfile.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "activities/agent/taskfile/document.h"
 #include "activities/agent/taskfile/plan_parser.h"
@@ -8,6 +9,8 @@
 namespace sandglass::activities::agent::taskfile {
 
 namespace {
+
+constexpr std::size_t kMaxDestinations = 64;
 
 /// A path below something: relative, without "." and ".." parts.
 bool stays_below(std::string_view path) {
@@ -42,6 +45,7 @@ class TaskParser {
     for (const Node& node : fields.list("inputs")) input(node);
     tools(fields.get("tools"));
     for (const Node& node : fields.list("targets")) target(node);
+    for (const Node& node : fields.list("network")) destination(node);
     approvals(fields.get("approvals"));
     timeouts(fields.get("timeouts"));
     task_.outputs = fields.texts("outputs");
@@ -101,6 +105,33 @@ class TaskParser {
       faults_.add(node, "a target is an origin such as https://api.example.com, or a parameter that is one");
     }
     task_.targets.push_back(std::move(text));
+  }
+
+  void destination(const Node& node) {
+    Fields fields(node, "a destination", faults_);
+    Destination made{.host = fields.required_text("host"), .ports = {}, .methods = fields.texts("methods")};
+    resolve(fields.get("host"), made.host);
+    if (made.host.empty() || made.host.find_first_of("/@ ") != std::string::npos) {
+      faults_.add(fields.get("host"), "\"host\" is a host name such as api.example.com, not an URL");
+    }
+    for (const Node& port : fields.list("ports")) {
+      std::uint64_t number = 0;
+      if (port.value->is_number_unsigned()) number = port.value->get<std::uint64_t>();
+      if (port.value->is_string()) number = port_number(port);
+      if (number < 1 || number > 65535) faults_.add(port, "a port is a whole number from 1 to 65535");
+      made.ports.push_back(static_cast<std::uint16_t>(number));
+    }
+    if (task_.network.size() >= kMaxDestinations) faults_.add(node, "there are more than 64 destinations");
+    task_.network.push_back(std::move(made));
+  }
+
+  /// Of a text, in which a parameter may stand; 0: it is none.
+  std::uint64_t port_number(const Node& node) {
+    std::string text = node.value->get<std::string>();
+    resolve(node, text);
+    std::uint16_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() ? number : 0;
   }
 
   /// Puts the parameters' values into a text that is needed before the plan runs.

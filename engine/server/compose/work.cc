@@ -11,7 +11,11 @@
 #include "activities/gateway/gateway.h"
 #include "activities/gateway/http_tool.h"
 #include "activities/operations/effect_operations.h"
+#include "engine/base/check.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
+#include "engine/net/codec/network_codec.h"
+#include "engine/net/rules.h"
 #include "engine/server/compose/hello.h"
 #include "sandbox-runtime/client/host_client.h"
 #include "sandbox-runtime/manager/manager.h"
@@ -31,6 +35,37 @@ constexpr auto kFeaturesWait = std::chrono::seconds(3);
 
 operations::EffectTools effect_tools() {
   return {{"http_request", std::make_shared<activities::gateway::HttpTool>()}};
+}
+
+/// What tasks may ask for, as `network.allow` says it; the configuration's reader has checked it.
+net::RuleSet allowed_destinations(const Config& config) {
+  std::vector<net::RuleText> texts;
+  for (const AllowedTarget& target : config.allow) {
+    texts.push_back({.id = {}, .host = target.host, .ports = target.ports, .methods = target.methods});
+  }
+  auto rules = net::RuleSet::parse(texts);
+  SG_CHECK(rules.has_value(), "network.allow was checked when the configuration was read");
+  return *std::move(rules);
+}
+
+base::Status check_destination(const net::RuleSet& permitted, const provider::AllowedDestination& asked) {
+  net::RuleText text{.id = asked.id, .host = asked.host, .ports = {}, .methods = asked.methods};
+  for (const std::uint32_t port : asked.ports) text.ports.push_back(static_cast<std::uint16_t>(port));
+  const auto covered = permitted.covers(text);
+  if (!covered) return base::fail(base::Code::invalid_argument, covered.error().message);
+  if (*covered) return {};
+  return base::fail(
+      base::Code::policy_denied,
+      "network: " + base::escape_for_terminal(asked.host.substr(0, 200)) +
+          " with these ports and methods is not among the destinations that the operator allows "
+          "(network.allow in the server's configuration)");
+}
+
+/// Every decision of the proxy, in the engine's log (SPEC N6).
+void log_verdict(const std::string& bytes) {
+  ::sandglass::frame::v1::NetworkVerdict frame;
+  if (!frame.ParseFromString(bytes)) return;
+  base::log(base::LogLevel::info, "network_verdict", {{"verdict", net::codec::from_frame(frame).json()}});
 }
 
 /// A command that is given at every start; done when it is durable.
@@ -59,7 +94,7 @@ struct Work::Parts {
         host({.socket_path = ports.folder.host_socket()},
              {.sandbox_ended = [this](const provider::SandboxRef& sandbox,
                                       const base::Error& why) { sandbox_ended(sandbox, why); },
-              .network_verdict = {}}),
+              .network_verdict = log_verdict}),
         reconciler(reconciler_ports()) {
     if (ports.effect) executor.attach(std::move(ports.effect));
   }
@@ -120,7 +155,10 @@ Work::Work(WorkPorts ports) : parts_(std::make_unique<Parts>(std::move(ports))) 
   sandbox_runtime::manager::register_sandbox_activities(
       parts.activities,
       std::make_shared<const sandbox_runtime::manager::ManagerParts>(sandbox_runtime::manager::ManagerParts{
-          parts.host, parts.ports.blobs, parts.ports.runner, parts.ports.clock, parts.sandbox_templates}));
+          parts.host, parts.ports.blobs, parts.ports.runner, parts.ports.clock, parts.sandbox_templates,
+          [permitted = allowed_destinations(parts.ports.config)](const provider::AllowedDestination& asked) {
+            return check_destination(permitted, asked);
+          }}));
   for (const auto& [name, tool] : parts.tools) {
     parts.activities.add(name + ".probe", parts.effects.probe_activity(name));
   }

@@ -186,5 +186,26 @@ TEST(TaskFile, TheExampleIsAGoodTask) {
   EXPECT_EQ(parsed->task.inputs.at(0).path, "projects/slug");
 }
 
+TEST(TaskFile, NamesWhereTheSandboxMayGoAndNeverAnInternalTarget) {  // N2, V14
+  const auto file = parse_task_yaml(
+      "name: t\nparameters: {host: a.example.com, port: \"8443\"}\ntemplate: network\nnetwork:\n"
+      "  - {host: \"${param.host}\", ports: [443, \"${param.port}\"], methods: [CONNECT]}\n"
+      "  - host: \"*.b.example.com\"\nplan:\n  - {name: a, exec: {argv: [ls]}}\n",
+      "task.yaml");
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_EQ(file->task.network.size(), 2U);
+  EXPECT_EQ(file->task.network[0].host, "a.example.com");
+  EXPECT_EQ(file->task.network[0].ports, (std::vector<std::uint16_t>{443, 8443}));
+  EXPECT_EQ(file->task.network[0].methods, std::vector<std::string>{"CONNECT"});
+  EXPECT_TRUE(file->task.network[1].ports.empty());
+  for (const char* bad :
+       {"network: {internal: []}", "network: [{host: a.b, ranges: [127.0.0.1/32]}]", "network: [{}]",
+        "network: [{host: \"\"}]", "network: [{host: https://a.b}]", "network: [{host: a.b, ports: [0]}]",
+        "network: [{host: a.b, ports: [70000]}]", "network: [{host: a.b, ports: [\"80x\"]}]",
+        "network: [{host: a.b, raw_tunnel: true}]", "internal: [{host: a.b}]"}) {
+    EXPECT_THAT(fault_of(with(bad)), StartsWith("task.yaml:")) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace sandglass::activities::agent::taskfile

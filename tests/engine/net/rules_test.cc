@@ -80,5 +80,35 @@ TEST(Rules, WhatWouldCoverManyOwnersOrIsMalformedIsRefusedAtLoad) {
   EXPECT_FALSE(RuleSet::parse(std::span(&method, 1)));
 }
 
+TEST(Rules, WhoeverAsksForLessMayHaveItAndNobodyGetsMore) {  // N2
+  const RuleSet set = rules({{"", "api.example.com", {443}, {}},
+                             {"", "*.files.example.org", {80, 443}, {"GET", "CONNECT"}},
+                             {"", "198.41.0.0/24", {443}, {}}});
+  const auto covered = [&](RuleText asked) { return set.covers(asked).value_or(false); };
+  EXPECT_TRUE(covered({"", "API.example.com.", {443}, {}}));
+  EXPECT_TRUE(covered({"", "api.example.com", {443}, {"CONNECT"}}));
+  EXPECT_TRUE(covered({"", "a.files.example.org", {80}, {"GET"}}));
+  EXPECT_TRUE(covered({"", "*.files.example.org", {}, {"CONNECT"}}));
+  EXPECT_TRUE(covered({"", "*.b.files.example.org", {}, {"GET"}}));
+  EXPECT_TRUE(covered({"", "198.41.0.4", {443}, {}}));
+  EXPECT_TRUE(covered({"", "198.41.0.128/25", {443}, {}}));
+  EXPECT_FALSE(covered({"", "api.example.com", {}, {}})) << "port 80 as well";
+  EXPECT_FALSE(covered({"", "api.example.com", {443, 22}, {}}));
+  EXPECT_FALSE(covered({"", "*.example.com", {443}, {}}));
+  EXPECT_FALSE(covered({"", "*.api.example.com", {443}, {}}));
+  EXPECT_FALSE(covered({"", "x.api.example.com", {443}, {}}));
+  EXPECT_FALSE(covered({"", "files.example.org", {443}, {"GET"}}));
+  EXPECT_FALSE(covered({"", "evilfiles.example.org", {443}, {"GET"}}));
+  EXPECT_FALSE(covered({"", "*.example.org", {443}, {"GET"}}));
+  EXPECT_FALSE(covered({"", "a.files.example.org", {443}, {}})) << "every method";
+  EXPECT_FALSE(covered({"", "a.files.example.org", {443}, {"PUT"}}));
+  EXPECT_FALSE(covered({"", "198.41.0.0/23", {443}, {}}));
+  EXPECT_FALSE(covered({"", "198.41.1.1", {443}, {}}));
+  EXPECT_FALSE(covered({"", "127.0.0.1", {443}, {}}));
+  EXPECT_FALSE(covered({"", "api.example.com", {443}, {}, /*raw_tunnel=*/true}));
+  EXPECT_FALSE(set.covers(RuleText{"", "*.com", {443}, {}}).has_value());
+  EXPECT_FALSE(RuleSet().covers(RuleText{"", "api.example.com", {443}, {}}).value_or(true));
+}
+
 }  // namespace
 }  // namespace sandglass::engine::net

@@ -28,6 +28,11 @@ network:
     - host: receiver.test
       ports: [8080, 8081]
       ranges: [127.0.0.1/32, "::1/128"]
+  allow:
+    - {host: "*.files.example.org", ports: [443], methods: [CONNECT]}
+    - host: registry.example.com
+  hosts: [{name: receiver.test, addresses: [127.0.0.1, "::1"]}]
+  limits: {connections: 5, sent_bytes_per_host: 1000}
   resolvers: [9.9.9.9, "[2620:fe::fe]:53"]
 engine: {partitions: 2}
 )",
@@ -38,6 +43,14 @@ engine: {partitions: 2}
   EXPECT_EQ(config->internal[0].host, "receiver.test");
   EXPECT_EQ(config->internal[0].ports, (std::vector<std::uint16_t>{8080, 8081}));
   EXPECT_EQ(config->internal[0].where, "f.yaml:6");
+  ASSERT_EQ(config->hosts.size(), 1U);
+  EXPECT_EQ(config->hosts[0].addresses.size(), 2U);
+  EXPECT_EQ(config->egress.connections, 5U);
+  EXPECT_EQ(config->egress.sent_bytes_per_host, 1000U);
+  ASSERT_EQ(config->allow.size(), 2U);
+  EXPECT_EQ(config->allow[0].host, "*.files.example.org");
+  EXPECT_EQ(config->allow[0].ports, std::vector<std::uint16_t>{443});
+  EXPECT_EQ(config->allow[0].methods, std::vector<std::string>{"CONNECT"});
   EXPECT_EQ(config->engine.partitions, 2);
 }
 
@@ -46,6 +59,16 @@ TEST(Config, AnUnknownKeyIsNamedWithItsLineAndTheKnownOnes) {
   EXPECT_EQ(problem("limits:\n  sandboxes: 3\n  sandbxes: 4\n").substr(0, 44),
             "f.yaml:3: unknown key 'limits.sandbxes'; kno");
   EXPECT_TRUE(problem("nettwork: {}").starts_with("f.yaml:1: unknown key 'nettwork'"));
+}
+
+TEST(Config, ADestinationThatWouldCoverManyOwnersIsAnErrorWithItsLine) {  // ADV-C19
+  EXPECT_TRUE(problem("network:\n  allow:\n    - host: '*.com'\n").starts_with("f.yaml:3: 'network.allow'"));
+  EXPECT_NE(problem("network:\n  allow:\n    - {host: a.example.com, ports: [0]}\n"), "");
+  EXPECT_NE(problem("network:\n  allow:\n    - {host: a.example.com, methods: [get]}\n"), "");
+  EXPECT_NE(problem("network:\n  allow:\n    - {ports: [443]}\n"), "");
+  EXPECT_NE(problem("network:\n  hosts:\n    - {name: a.test, addresses: [b.test]}\n"), "");
+  EXPECT_NE(problem("network:\n  hosts:\n    - {name: 127.0.0.1, addresses: [127.0.0.1]}\n"), "");
+  EXPECT_NE(problem("network:\n  hosts:\n    - {name: a.test}\n"), "");
 }
 
 TEST(Config, AWrongTypeOrADoubleKeyIsAnError) {

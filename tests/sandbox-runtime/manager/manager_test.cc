@@ -96,6 +96,38 @@ TEST_F(Manager, ACreationThatCannotHaveHappenedIsNotDoneAndAnyOtherIsUnknown) {
   EXPECT_FALSE(unknown.retryable);
 }
 
+TEST_F(Manager, ASandboxGoesOnlyWhereTheOperatorLetsTasksGo) {  // N2, ADV-C5
+  const Json asked = {{{"host", "registry.example.com"}, {"ports", {443}}, {"methods", Json::array()}}};
+  EXPECT_EQ(call("sandbox.network", {{"allow", asked}}).code, Code::policy_denied) << "nothing is permitted";
+  core::ActivityRegistry permitting;
+  std::vector<std::string> checked;
+  register_sandbox_activities(
+      permitting, std::make_shared<const ManagerParts>(ManagerParts{
+                      memory, blobs, runner, clock, {}, [&](const provider::AllowedDestination& one) {
+                        checked.push_back(one.host);
+                        return one.host == "registry.example.com"
+                                   ? base::Status()
+                                   : base::Status(base::fail(Code::policy_denied, "not that one"));
+                      }}));
+  std::swap(registry, permitting);
+  EXPECT_EQ(result(call("sandbox.network", {{"allow", asked}}))["destinations"], 1);
+  ASSERT_EQ(memory.sandboxes.at("sb-1").allow.size(), 1U);
+  EXPECT_EQ(memory.sandboxes.at("sb-1").allow[0].ports, std::vector<std::uint32_t>{443});
+  Json more = asked;
+  more.push_back({{"host", "other.example.com"}});
+  EXPECT_EQ(call("sandbox.network", {{"allow", more}}).code, Code::policy_denied);
+  EXPECT_EQ(memory.sandboxes.at("sb-1").allow.size(), 1U) << "all or nothing";
+  EXPECT_EQ(checked.back(), "other.example.com");
+  for (const Json& bad : {Json("x"), Json({{"host", 1}}), Json::array({"x"}), Json::array({{{"port", 1}}}),
+                          Json::array({{{"host", "a.b"}, {"ports", {-1}}}}),
+                          Json::array({{{"host", "a.b"}, {"ports", {70000}}}}),
+                          Json::array({{{"host", "a.b"}, {"ports", "80"}}}),
+                          Json::array({{{"host", "a.b"}, {"methods", {1}}}})}) {
+    EXPECT_EQ(call("sandbox.network", {{"allow", bad}}).code, Code::arguments_invalid) << bad.dump();
+  }
+  EXPECT_EQ(call("sandbox.network", Json::object()).code, Code::arguments_invalid);
+}
+
 TEST_F(Manager, ACommandsResultHasItsExitCodeAndAnExitCodeIsNoFailureOfTheStep) {
   const Json ok = result(call("sandbox.exec", {{"argv", {"ls"}}, {"cwd", "project"}}));
   EXPECT_EQ(ok["exit_code"], 0);
