@@ -27,6 +27,7 @@ std::map<std::string, std::string> runtime_environment(const Template& tmpl) {
                            "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}) {
     env[name] = "/etc/ssl/certs/ca-certificates.crt";
   }
+  env["NPM_CONFIG_GLOBALCONFIG"] = "/etc/npmrc";  // npm looks beside its program, below /usr
   return env;
 }
 

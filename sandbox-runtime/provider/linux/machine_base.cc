@@ -10,11 +10,12 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 
+#include "engine/base/log.h"
 #include "sandbox-runtime/provider/launcher.h"
 #include "sandbox-runtime/provider/linux/files.h"
 #include "sandbox-runtime/provider/linux/mounts.h"
+#include "sandbox-runtime/provider/linux/package_clients.h"
 
 namespace sandglass::sandbox_runtime::provider::linux_jail {
 
@@ -23,14 +24,13 @@ using engine::base::UniqueFd;
 namespace {
 
 /// THE allow-list: files of the machine whose content is copied in. Everything else below /etc is generated.
+/// (package_clients.h has what is taken over from the machine by value.)
 struct Copied {
   const char* from;
   const char* to;
-  bool certificates_only;
 };
 constexpr Copied kCopied[] = {
-    {"/etc/ld.so.cache", "etc/ld.so.cache", false},
-    {"/etc/ssl/certs/ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", true},
+    {"/etc/ld.so.cache", "etc/ld.so.cache"},
 };
 /// Links of this folder are copied if they point below /usr.
 constexpr const char* kAlternatives = "/etc/alternatives";
@@ -45,7 +45,14 @@ constexpr std::string_view kHiddenNames[] = {"npmrc",  ".npmrc",    "pip.conf", 
 constexpr const char* kFolders[] = {"usr",       "proc", "sys",          "dev", "dev/pts", "dev/shm",
                                     "workspace", "home", "home/sandbox", "var", "run",     "root",
                                     "srv",       "mnt",  "media",        "opt", "etc"};
-constexpr const char* kEtcFolders[] = {"etc/ssl", "etc/ssl/certs", "etc/alternatives"};
+constexpr const char* kEtcFolders[] = {"etc/ssl",
+                                       "etc/ssl/certs",
+                                       "etc/alternatives",
+                                       "etc/apt",
+                                       "etc/apt/apt.conf.d",
+                                       "etc/apt/preferences.d",
+                                       "etc/apt/sources.list.d",
+                                       "etc/apt/trusted.gpg.d"};
 
 struct Generated {
   const char* path;
@@ -68,8 +75,6 @@ constexpr Generated kGenerated[] = {
     {"etc/shells", "/bin/sh\n/bin/bash\n"},
     {"etc/profile", "umask 022\n"},
     {"etc/gitconfig", ""},
-    {"etc/npmrc", ""},
-    {"etc/pip.conf", ""},
     {"etc/wgetrc", ""},
     {"etc/curlrc", ""},
     {"etc/machine-id", ""},
@@ -89,19 +94,6 @@ std::string target_of(const std::string& path) {
   std::array<char, 4096> buffer;
   const ssize_t size = ::readlink(path.c_str(), buffer.data(), buffer.size());
   return size > 0 ? std::string(buffer.data(), static_cast<std::size_t>(size)) : "";
-}
-
-/// Only the certificates of a bundle, whatever else somebody has put into it.
-std::string certificates_of(const std::string& bundle) {
-  std::string out;
-  std::istringstream lines(bundle);
-  bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line == "-----BEGIN CERTIFICATE-----") inside = true;
-    if (inside) out += line + "\n";
-    if (line == "-----END CERTIFICATE-----") inside = false;
-  }
-  return out;
 }
 
 void add_alternatives(std::vector<BaseEntry>& base) {
@@ -230,9 +222,17 @@ std::vector<BaseEntry> machine_etc() {
   for (const Generated& file : kGenerated) etc.push_back({EntryKind::file, 0644, file.path, file.content});
   for (const Generated& link : kEtcLinks) etc.push_back({EntryKind::link, 0777, link.path, link.content});
   for (const Copied& copied : kCopied) {
-    std::string content = read_file(copied.from, 4u << 20).value_or("");
-    if (copied.certificates_only) content = certificates_of(content);
-    etc.push_back({EntryKind::file, 0644, copied.to, std::move(content)});
+    etc.push_back({EntryKind::file, 0644, copied.to, read_file(copied.from, 4u << 20).value_or("")});
+  }
+  const MachineSource machine = this_machine();
+  etc.push_back({EntryKind::file, 0644, "etc/ssl/certs/ca-certificates.crt", operator_certificates(machine)});
+  PackageClients clients = package_clients(machine);
+  for (auto& [path, content] : clients.files) {
+    etc.push_back({EntryKind::file, 0644, path, std::move(content)});
+  }
+  for (const std::string& what : clients.left_out) {
+    engine::base::log(engine::base::LogLevel::warning, "registry_left_out",
+                      {{"setting", what}, {"reason", "its address may hold a secret"}});
   }
   add_alternatives(etc);
   return etc;
