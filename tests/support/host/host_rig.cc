@@ -15,6 +15,7 @@
 #include "engine/base/data_folder.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
+#include "engine/net/codec/network_codec.h"
 
 namespace sandglass::sandbox_runtime::host {
 
@@ -169,7 +170,14 @@ int HostRig::wait_host() {
 }
 
 void HostRig::connect() {
-  client_ = std::make_unique<client::HostClient>(client::HostClientOptions{socket()});
+  client::HostEvents events;
+  events.network_verdict = [this](const std::string& bytes) {
+    frame::v1::NetworkVerdict verdict;
+    if (!verdict.ParseFromString(bytes)) return;
+    const std::lock_guard lock(mutex_);
+    verdicts_.push_back(engine::net::codec::from_frame(verdict).json());
+  };
+  client_ = std::make_unique<client::HostClient>(client::HostClientOptions{socket()}, std::move(events));
 }
 
 provider::Template HostRig::small_template() {
@@ -230,6 +238,17 @@ Status HostRig::destroy(provider::SandboxRef sandbox) {
   auto [answer, result] = promise<void>();
   client_->destroy(std::move(sandbox), std::move(answer));
   return wait(std::move(result));
+}
+
+Status HostRig::allow(provider::SandboxRef sandbox, std::vector<provider::AllowedDestination> destinations) {
+  auto [answer, result] = promise<void>();
+  client_->allow(std::move(sandbox), std::move(destinations), std::move(answer));
+  return wait(std::move(result));
+}
+
+std::vector<std::string> HostRig::verdicts() {
+  const std::lock_guard lock(mutex_);
+  return verdicts_;
 }
 
 Status HostRig::kill_exec(provider::SandboxRef sandbox, const std::string& key) {

@@ -8,7 +8,9 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "sandbox-runtime/client/host_client.h"
 
@@ -72,6 +74,9 @@ class HostRig {
                                                   provider::OutputCallback on_output = {});
   provider::ExecRequest shell(const std::string& script, const std::string& key = {});
   Status destroy(provider::SandboxRef sandbox);
+  Status allow(provider::SandboxRef sandbox, std::vector<provider::AllowedDestination> destinations);
+  /// Every verdict of the proxy so far, as a line of JSON each.
+  std::vector<std::string> verdicts();
   Status kill_exec(provider::SandboxRef sandbox, const std::string& key);
   Result<provider::TreeResult> put(provider::SandboxRef sandbox, const std::string& path,
                                    std::shared_ptr<MemoryTree> tree);
@@ -95,6 +100,8 @@ class HostRig {
   pid_t host_ = -1;
   pid_t egress_ = -1;
   std::string crash_at_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::string> verdicts_;
   std::unique_ptr<client::HostClient> client_;
   int count_ = 0;
 };
