@@ -73,7 +73,7 @@ TEST(PackageClientFiles, RegistriesCertificatesAndProxyAreThereAndNoToken) {  //
   request.spec.tmpl = sandbox_runtime::host::HostRig::small_template();
   request.spec.tmpl.network = true;
   request.fence = 1;
-  request.expires_at_ms = engine::base::SystemClock().wall_ms() + 300'000;
+  request.expires_at_ms = engine::base::SystemClock().monotonic_ns() / 1'000'000 + 300'000;
   ASSERT_TRUE(host.create(std::move(request)));
   const auto shell = [&](const std::string& script) {
     const auto done = host.exec({"clients", 1}, host.shell(script));

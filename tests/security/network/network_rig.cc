@@ -171,7 +171,7 @@ provider::SandboxRef NetworkRig::make(const std::string& id, std::vector<provide
   request.spec.tmpl.network = true;
   request.fence = fence;
   request.run = "run-of-" + id;
-  request.expires_at_ms = engine::base::SystemClock().wall_ms() + 600'000;
+  request.expires_at_ms = engine::base::SystemClock().monotonic_ns() / 1'000'000 + 600'000;
   request.allow = std::move(allow);
   const auto created = host.create(std::move(request));
   EXPECT_TRUE(created.has_value()) << created.error().message;
