@@ -1,6 +1,7 @@
 #include "activities/effects/http_effect.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -85,6 +86,7 @@ struct Exchange {
   bool sending = false;       // from here on, bytes of the request may have left
   bool permit_expired = false;
   bool head_complete = false;  // of the final answer
+  bool interim = false;        // the answer that is being read is a 1xx
   std::size_t header_bytes = 0;
   EffectResult& result;
 };
@@ -95,12 +97,23 @@ curl_socket_t take_connection(void* self, curlsocktype, curl_sockaddr*) {
   return exchange.connection.valid() ? exchange.connection.release() : CURL_SOCKET_BAD;
 }
 
-int is_connected(void*, curl_socket_t, curlsocktype) {
+/// With `drop` the kernel sends nothing more once the connection is closed, also by the end of this process:
+/// what it had not sent of a request must not reach the target after the attempt has ended (J16).
+void drop_unsent_at_close(int socket, bool drop) {
+  const linger when{.l_onoff = drop ? 1 : 0, .l_linger = 0};
+  SG_CHECK(::setsockopt(socket, SOL_SOCKET, SO_LINGER, &when, sizeof when) == 0, "SO_LINGER");
+}
+
+int is_connected(void*, curl_socket_t socket, curlsocktype) {
+  drop_unsent_at_close(socket, true);
   return CURL_SOCKOPT_ALREADY_CONNECTED;
 }
 
-int close_connection(void*, curl_socket_t socket) {
-  base::UniqueFd closing(socket);
+int close_connection(void* self, curl_socket_t socket) {
+  const base::UniqueFd closing(socket);
+  const Exchange& exchange = *static_cast<Exchange*>(self);
+  if (exchange.head_complete && !exchange.interim)
+    drop_unsent_at_close(socket, false);  // the target has decided
   return 0;
 }
 
@@ -124,6 +137,7 @@ std::size_t take_header(char* bytes, std::size_t size, std::size_t count, void* 
   if (line.starts_with("HTTP/")) {  // of an interim answer, or the final one
     result.headers.clear();
     exchange.head_complete = false;
+    exchange.interim = line.find(" 1") == line.find(' ');
     exchange.header_bytes = 0;
   } else if (line.empty()) {
     exchange.head_complete = true;
@@ -206,6 +220,7 @@ void set_transport(CURL* handle, const EffectWorld& world, Exchange& exchange) {
   set(handle, CURLOPT_OPENSOCKETDATA, &exchange);
   set(handle, CURLOPT_SOCKOPTFUNCTION, &is_connected);
   set(handle, CURLOPT_CLOSESOCKETFUNCTION, &close_connection);
+  set(handle, CURLOPT_CLOSESOCKETDATA, &exchange);
   set(handle, CURLOPT_PREREQFUNCTION, &before_request);
   set(handle, CURLOPT_PREREQDATA, &exchange);
   set(handle, CURLOPT_HEADERFUNCTION, &take_header);

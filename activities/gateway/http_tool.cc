@@ -214,6 +214,10 @@ core::ActivityResult HttpTool::probe_outcome(core::EffectResult result) const {
   return made;
 }
 
+std::int64_t HttpTool::settle_ms(std::string_view arguments) const {
+  return Json::parse(arguments).value("settle_ms", engine::run::OperationOptions().settle_ms);
+}
+
 std::string HttpTool::target(std::string_view arguments) const {
   const Json parsed = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return {};

@@ -28,6 +28,7 @@ class HttpTool final : public operations::EffectTool {
   core::ActivityResult outcome(core::EffectResult result) const override;
   base::Result<core::EffectIntent> probe(std::string_view arguments, const std::string& key) const override;
   core::ActivityResult probe_outcome(core::EffectResult result) const override;
+  std::int64_t settle_ms(std::string_view arguments) const override;
   std::string target(std::string_view arguments) const override;
 
   static int level(std::string_view arguments);

@@ -10,6 +10,10 @@ namespace sandglass::activities::operations {
 
 namespace {
 
+/// Attempts that ended longer ago than any tool's settle_ms need not be remembered.
+constexpr std::int64_t kLongestSettleMs = 3'600'000;
+constexpr std::size_t kManyInDoubt = 1024;
+
 std::string_view input_of(const core::ActivityCall& call) {
   return call.input == nullptr ? std::string_view() : std::string_view(call.input->bytes);
 }
@@ -86,7 +90,7 @@ void EffectOperations::perform(core::ActivityCall call, std::int64_t permit_ms, 
   SG_CRASH_POINT("operations.before_effect");
   submit(
       *std::move(intent),
-      {.name = name, .target = target, .tool = tool->second.get(), .probe = false, .done = std::move(done)});
+      {.name = name, .target = target, .tool = tool->second.get(), .key = call.key, .done = std::move(done)});
 }
 
 void EffectOperations::ask(const std::string& tool_name, core::ActivityCall call, core::ActivityDone done) {
@@ -95,13 +99,38 @@ void EffectOperations::ask(const std::string& tool_name, core::ActivityCall call
   auto intent = tool->second->probe(input_of(call), call.key);
   if (!intent) return done(not_done(intent.error().code, intent.error().message));
   const std::int64_t limit = call.start_to_close_ms > 0 ? call.start_to_close_ms : 30'000;
+  SG_CRASH_POINT("operations.before_probe");
   intent->permit_ms = limit;
   intent->attempt_timeout_ms = limit;
-  submit(*std::move(intent), {.name = {call.stream, call.path},
-                              .target = {},
-                              .tool = tool->second.get(),
-                              .probe = true,
-                              .done = std::move(done)});
+  submit(*std::move(intent),
+         {.name = {call.stream, call.path},
+          .target = {},
+          .tool = tool->second.get(),
+          .key = call.key,
+          .probe = true,
+          .settled = quiet_ms(call.key) >= std::max<std::int64_t>(1, tool->second->settle_ms(input_of(call))),
+          .done = std::move(done)});
+}
+
+std::int64_t EffectOperations::quiet_ms(const std::string& key) const {
+  const bool at_work = std::ranges::any_of(
+      running_, [&](const auto& entry) { return !entry.second.probe && entry.second.key == key; });
+  if (at_work) return 0;
+  std::int64_t since = executor_.alone_since_ms();
+  if (const auto ended = in_doubt_.find(key); ended != in_doubt_.end())
+    since = std::max(since, ended->second);
+  return std::max<std::int64_t>(0, now_ms() - since);
+}
+
+void EffectOperations::note_end(const Running& attempt, core::Outcome outcome) {
+  if (outcome != core::Outcome::unknown) {
+    in_doubt_.erase(attempt.key);
+    return;
+  }
+  if (in_doubt_.size() >= kManyInDoubt) {
+    std::erase_if(in_doubt_, [&](const auto& entry) { return now_ms() - entry.second > kLongestSettleMs; });
+  }
+  in_doubt_[attempt.key] = now_ms();
 }
 
 void EffectOperations::submit(core::EffectIntent intent, Running running) {
@@ -137,10 +166,17 @@ void EffectOperations::poll() {
     Running running = std::move(found->second);
     running_.erase(found);
     SG_CRASH_POINT("operations.after_effect");
+    core::ActivityResult answer = running.probe ? running.tool->probe_outcome(std::move(result))
+                                                : running.tool->outcome(std::move(result));
     if (running.probe) {
-      running.done(running.tool->probe_outcome(std::move(result)));
+      SG_CRASH_POINT("operations.after_probe");
+      if (answer.outcome == core::Outcome::not_done && answer.code == base::Code::effect_not_done) {
+        answer.retryable = running.settled;
+      }
+      running.done(std::move(answer));
     } else {
-      running.done(running.tool->outcome(std::move(result)));
+      note_end(running, answer.outcome);
+      running.done(std::move(answer));
       free(running.target);
     }
   }
@@ -183,6 +219,7 @@ void EffectOperations::give_places() {
       if (--of_target_[old->second.target] == 0) of_target_.erase(old->second.target);
     }
     held_[entry.name] = {entry.target, now_ms()};
+    SG_CRASH_POINT("operations.place_given");
     entry.done({.outcome = core::Outcome::done, .encoding = core::Encoding::none});
     gave = true;
   }

@@ -1,6 +1,8 @@
 // The Operations port on top of an EffectExecutor: places in flight with a cap per target, permits counted
-// from the hand-over, and the probes of tools that have one (J16). A step-able object: everything happens
-// inside its calls.
+// from the hand-over, and the probes of tools that have one (J16). It knows when attempts end, and so
+// whether a probe was sent when the target had settled: only then is its "not done" retryable. That is
+// counted on the monotonic clock, for attempts of an earlier process from this process's own executor. A
+// step-able object: everything happens inside its calls.
 //
 // Thread rule: one thread (the dispatcher's) calls everything, poll() included; answers are given inside
 // these calls.
@@ -61,13 +63,18 @@ class EffectOperations final : public core::Operations {
     Name name;
     std::string target;
     const EffectTool* tool = nullptr;
+    std::string key;
     bool probe = false;
+    bool settled = false;  // of a probe: sent when nothing under the key could come any more
     core::ActivityDone done;
   };
   class Probe;
 
   void ask(const std::string& tool, core::ActivityCall call, core::ActivityDone done);
   void submit(core::EffectIntent intent, Running running);
+  /// Milliseconds for which no attempt under this key can have been at work.
+  std::int64_t quiet_ms(const std::string& key) const;
+  void note_end(const Running& attempt, core::Outcome outcome);
   void free(const std::string& target);
   void give_places();
   std::int64_t now_ms() const { return clock_.monotonic_ns() / 1'000'000; }
@@ -80,6 +87,7 @@ class EffectOperations final : public core::Operations {
   std::map<Name, Held> held_;
   std::map<std::uint64_t, Running> running_;
   std::map<std::string, std::uint32_t> of_target_;  // places in use
+  std::map<std::string, std::int64_t> in_doubt_;    // by key: when its last attempt ended, unknown how
   std::uint32_t in_use_ = 0;
   std::uint64_t next_id_ = 1;
   bool giving_ = false;

@@ -2,6 +2,7 @@
 // answer means. Thread rule: implementations are immutable.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ class EffectTool {
                                                  const std::string& key) const = 0;
   /// done with the result · not_done with effect_not_done · anything else: the probe settled nothing.
   virtual core::ActivityResult probe_outcome(core::EffectResult result) const = 0;
+  /// For so long after an attempt's end the target may still come to show what it accepted.
+  virtual std::int64_t settle_ms(std::string_view arguments) const = 0;
 
   /// What the cap per target counts: an origin.
   virtual std::string target(std::string_view arguments) const = 0;

@@ -1,18 +1,13 @@
 // Operations of unknown outcome (O2, J16): probe, resend or ask.
 //
-// "Not done" is believed only when no old executor can still be at work and the target has settled: permit +
-// attempt timeout + settle_ms, counted from the record that declared the outcome unknown. That record is
-// never older than the fence: an old owner's intent is declared unknown by the new owner, whose executor is
-// alone by then (V2).
+// "Not done" is believed only of a question that was sent when no attempt under the key could have been at
+// work for settle_ms. Whoever asks knows that and says it: such an answer is retryable, any other "not done"
+// is not and is asked about again. It is counted on the monotonic clock, from the end of the attempt or of
+// every executor that may have had it (decision 5), not on the records' time, which may step.
 #include "engine/run/operation_recovery.h"
 
 namespace sandglass::engine::run {
 namespace {
-
-std::int64_t believed_from_ms(const Operation& operation) {
-  const OperationOptions& options = operation.options;
-  return operation.unknown_since_ms + options.permit_ms + options.attempt_timeout_ms + options.settle_ms;
-}
 
 /// Between probes that settle nothing: quick at first, since an answer is usually near.
 std::int64_t probe_delay_ms(const Operation& operation, const std::string& path) {
@@ -100,14 +95,11 @@ Status on_probed(Decision& d, const std::string& path, const core::ActionFinishe
   }
   OperationProbed event{.path = path, .code = finished.code};
   if (finished.outcome == core::Outcome::not_done && finished.code == base::Code::effect_not_done) {
-    const std::int64_t believed = believed_from_ms(operation);
-    if (d.now_ms() >= believed) {
-      core::ActionFinished answer = finished;
-      answer.retryable = true;
-      on_not_done(d, path, answer);
+    if (finished.retryable) {
+      on_not_done(d, path, finished);
       return {};
     }
-    event.next_ms = std::min(believed, d.now_ms() + probe_delay_ms(operation, path));
+    event.next_ms = d.now_ms() + probe_delay_ms(operation, path);
   } else {
     event.failed = true;
     const bool again = operation.probes_failed + 1 < kMaxProbeFailures;

@@ -40,7 +40,8 @@ provider::ExecResult command(MemoryProvider::Files& files, const provider::ExecR
 /// The way of one engine process to the outside.
 class MainJobOutside::Executor final : public core::EffectExecutor {
  public:
-  explicit Executor(MainJobOutside& outside) : outside_(outside), results_(std::make_shared<Results>()) {}
+  explicit Executor(MainJobOutside& outside)
+      : outside_(outside), results_(std::make_shared<Results>()), began_ms_(outside.now_ns_ / kMs) {}
   void submit(core::EffectIntent intent) override {
     const std::uint64_t id = intent.id;
     outside_.request(std::move(intent), [results = results_, id](core::EffectResult result) {
@@ -51,12 +52,13 @@ class MainJobOutside::Executor final : public core::EffectExecutor {
   void poll(std::vector<core::EffectResult>& out) override {
     for (auto& result : std::exchange(*results_, {})) out.push_back(std::move(result));
   }
-  std::int64_t alone_since_ms() const override { return 0; }
+  std::int64_t alone_since_ms() const override { return began_ms_; }
 
  private:
   using Results = std::vector<core::EffectResult>;
   MainJobOutside& outside_;
   std::shared_ptr<Results> results_;
+  const std::int64_t began_ms_;
 };
 
 class MainJobOutside::Delayed final : public core::Activity {
@@ -102,16 +104,26 @@ std::uint64_t MainJobOutside::draw(const std::string& key, std::uint64_t attempt
   return value;
 }
 
-void MainJobOutside::later(std::int64_t delay_ns, Act act, bool outlives_process) {
-  events_.emplace(now_ns_ + delay_ns, Event{std::move(act), outlives_process});
+void MainJobOutside::later(std::int64_t delay_ns, Act act, Whose whose) {
+  events_.emplace(now_ns_ + delay_ns, Event{std::move(act), whose});
 }
 
 void MainJobOutside::after_ms(std::int64_t wait_ms, std::function<void()> act) {
-  events_.emplace(now_ns_ - now_ns_ % kMs + wait_ms * kMs, Event{std::move(act), true});
+  events_.emplace(now_ns_ - now_ns_ % kMs + wait_ms * kMs, Event{std::move(act), Whose::person});
 }
 
 void MainJobOutside::process_ended() {
-  std::erase_if(events_, [](const auto& entry) { return !entry.second.outlives_process; });
+  std::erase_if(events_, [](const auto& entry) { return entry.second.whose == Whose::process; });
+  // What the target has accepted by now it shows within the time that it is given to settle.
+  const std::int64_t settled = now_ns_ + kSettleMs * kMs - kMs;
+  for (auto late = events_.upper_bound(settled); late != events_.end();) {
+    if (late->second.whose != Whose::target) {
+      ++late;
+      continue;
+    }
+    events_.emplace(settled, std::move(late->second));
+    late = events_.erase(late);
+  }
 }
 
 void MainJobOutside::poll() {
@@ -153,15 +165,15 @@ void MainJobOutside::request(core::EffectIntent intent, std::function<void(core:
     case 0:
       return told(delay, 429, "{}");
     case 1:
-      later(delay, take_effect, true);
+      later(delay, take_effect, Whose::target);
       return unknown();
     case 2:
       return unknown();
     case 3:  // accepted at the last moment, shown as late as a target may
-      later((kAttemptMs + kSettleMs) * kMs - kMs, take_effect, true);
+      later((kAttemptMs + kSettleMs) * kMs - kMs, take_effect, Whose::target);
       return unknown();
     default:
-      later(delay, take_effect, true);
+      later(delay, take_effect, Whose::target);
       return told(delay + kMs, 201, R"({"number":1})");
   }
 }

@@ -55,13 +55,14 @@ class MainJobOutside {
   class Executor;
   class Delayed;
   using Act = std::function<void()>;
+  enum class Whose : std::uint8_t { process, target, person };  // only the first ends with the process
   struct Event {
     Act act;
-    bool outlives_process = false;
+    Whose whose = Whose::process;
   };
 
   std::uint64_t draw(const std::string& key, std::uint64_t attempt) const;
-  void later(std::int64_t delay_ns, Act act, bool outlives_process = false);
+  void later(std::int64_t delay_ns, Act act, Whose whose = Whose::process);
   void request(core::EffectIntent intent, std::function<void(core::EffectResult)> answer);
 
   support::SeededRandom random_;

@@ -25,6 +25,14 @@ core::ActivityResult failure(core::Outcome outcome, base::Code code, bool retrya
 
 }  // namespace
 
+RunOutside::RunOutside(std::uint64_t seed, const std::int64_t& now_ns, bool disorder,
+                       std::vector<std::string>& violations)
+    : random_(seed),
+      now_ns_(now_ns),
+      disorder_(disorder),
+      violations_(violations),
+      settle_ms_(kHonest.settle_ms) {}
+
 std::uint64_t RunOutside::draw(const std::string& key, std::uint64_t attempt) const {
   const auto hash = base::sha256(key + "/" + std::to_string(attempt));
   std::uint64_t value = 0;
@@ -46,6 +54,12 @@ void RunOutside::answer(std::int64_t delay_ns, const std::string&, core::Activit
 
 void RunOutside::process_ended() {
   std::erase_if(events_, [](const auto& entry) { return !entry.second.outlives_process; });
+  const std::int64_t settled = now_ns_ + kHonest.settle_ms * kMs - kMs;
+  for (auto late = events_.upper_bound(settled); late != events_.end(); late = events_.erase(late)) {
+    events_.emplace(settled, std::move(late->second));
+  }
+  process_began_ns_ = now_ns_;
+  at_work_until_ns_.clear();
 }
 
 void RunOutside::poll() {
@@ -85,6 +99,7 @@ void RunOutside::pay(const core::ActivityCall& call, core::ActivityDone done) {
   paid.bytes = answer_to(input_of(call)).dump();
   const auto unknown = failure(core::Outcome::unknown, base::Code::operation_unknown, true);
   const std::int64_t timeout = kHonest.attempt_timeout_ms * kMs;
+  at_work_until_ns_[call.key] = now_ns_ + timeout;
   switch (drawn % 8) {
     case 0:
       return answer(delay, call.key, std::move(done),
@@ -107,8 +122,11 @@ void RunOutside::look(const core::ActivityCall& call, core::ActivityDone done) {
   const auto found = paid_.find(call.key);
   const std::int64_t delay = kMs + static_cast<std::int64_t>(draw(call.key, 1000) % 5'000'000);
   if (found == paid_.end() || found->second == 0) {
-    return answer(delay, call.key, std::move(done),
-                  failure(core::Outcome::not_done, base::Code::effect_not_done, false));
+    core::ActivityResult not_paid = failure(core::Outcome::not_done, base::Code::effect_not_done, false);
+    const auto known = at_work_until_ns_.find(call.key);
+    const std::int64_t since = known == at_work_until_ns_.end() ? process_began_ns_ : known->second;
+    not_paid.retryable = now_ns_ - since >= settle_ms_ * kMs;
+    return answer(delay, call.key, std::move(done), std::move(not_paid));
   }
   core::ActivityResult result;
   result.bytes = answer_to(input_of(call)).dump();

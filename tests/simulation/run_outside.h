@@ -26,8 +26,7 @@ using Judge = std::function<void(const core::StreamId& stream, const std::string
 class RunOutside {
  public:
   RunOutside(std::uint64_t seed, const std::int64_t& now_ns, bool disorder,
-             std::vector<std::string>& violations)
-      : random_(seed), now_ns_(now_ns), disorder_(disorder), violations_(violations) {}
+             std::vector<std::string>& violations);
 
   /// The engine process is gone: nobody hears answers any more. What was sent to the outside may still take
   /// effect, within the time that targets are given to settle.
@@ -43,6 +42,8 @@ class RunOutside {
   /// How often each payment took effect, by key.
   const std::map<std::string, int>& paid() const { return paid_; }
   std::size_t sandboxes() const { return sandboxes_.size(); }
+  /// So long after an attempt's end a look at the target is believed; targets take as long as Waits says.
+  void believe_after(std::int64_t ms) { settle_ms_ = ms; }
   void set_sandbox_limit(std::size_t limit) { sandbox_limit_ = limit; }
 
  private:
@@ -63,6 +64,9 @@ class RunOutside {
   std::vector<std::string>& violations_;
   std::multimap<std::int64_t, Event> events_;
   std::map<std::string, std::uint64_t> attempts_;
+  std::int64_t settle_ms_;
+  std::int64_t process_began_ns_ = 0;
+  std::map<std::string, std::int64_t> at_work_until_ns_;  // by key, of attempts of this process
   std::map<std::string, int> paid_;
   std::set<std::string> sandboxes_;  // alive
   std::set<std::string> destroyed_;

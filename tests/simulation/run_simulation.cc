@@ -64,8 +64,7 @@ class RunSimulation {
     configure();
     outside_.set_sandbox_limit(kSandboxes);
     // Planted: the engine believes "not done" although an old attempt may still take effect (J16).
-    if (options.plant == Plant::not_done_too_early)
-      waits_ = {.permit_ms = 1, .attempt_timeout_ms = 1, .settle_ms = 1};
+    if (options.plant == Plant::not_done_too_early) outside_.believe_after(1);
   }
 
   SimResult run() {

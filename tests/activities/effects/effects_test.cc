@@ -346,6 +346,24 @@ TEST_F(EffectsTest, LargeBodiesTravelByDescriptorAndAnswersAreBounded) {
   EXPECT_TRUE(result.truncated);
 }
 
+TEST_F(EffectsTest, WhatTheKernelHasNotSentWhenAnAttemptEndsIsNeverSent) {  // J16
+  std::atomic<bool> cut = false;
+  std::atomic<int> end_of_reading = 0;
+  serve([&](Peer& peer, const std::string&) {
+    while (!cut) std::this_thread::yield();
+    char bytes[4096];
+    ssize_t got = 1;
+    while (got > 0) got = ::recv(peer.fd(), bytes, sizeof bytes, 0);
+    end_of_reading = got < 0 ? errno : -1;
+  });
+  auto one = intent(url(), std::string(150 << 10, 'x'));
+  one.attempt_timeout_ms = 300;
+  EXPECT_EQ(run(one).outcome, Outcome::unknown);
+  cut = true;
+  while (end_of_reading == 0) std::this_thread::yield();
+  EXPECT_EQ(end_of_reading, ECONNRESET);
+}
+
 TEST_F(EffectsTest, TheExecutorsEndMakesOpenIntentsUnknownAndTheWaitsStartAnew) {
   // J16
   std::atomic<bool> arrived = false;

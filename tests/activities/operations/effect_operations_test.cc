@@ -17,13 +17,14 @@ struct ScriptedExecutor final : core::EffectExecutor {
     for (auto& result : ready) out.push_back(std::move(result));
     ready.clear();
   }
-  std::int64_t alone_since_ms() const override { return 0; }
+  std::int64_t alone_since_ms() const override { return alone_since; }
   void answer(std::uint64_t id, std::uint32_t status, std::string body = {}) {
     ready.push_back(
         {.id = id, .outcome = core::Outcome::done, .http_status = status, .body = std::move(body)});
   }
   std::vector<core::EffectIntent> intents;
   std::vector<core::EffectResult> ready;
+  std::int64_t alone_since = 0;
 };
 
 struct StillClock final : base::Clock {
@@ -130,6 +131,39 @@ TEST_F(Operations, AProbeAsksUnderTheSameKeyAndNeedsNoPlace) {
   operations->poll();
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->code, base::Code::effect_not_done);
+}
+
+TEST_F(Operations, NotDoneIsCredibleOnlyIfAllHadBeenQuietLongEnoughWhenTheProbeWasSent) {  // J16
+  const auto credible = [&](std::int64_t answered_after_ms) {
+    std::optional<core::ActivityResult> answer;
+    operations->probe_activity("http_request")->start(call(1), [&](core::ActivityResult result) {
+      answer = std::move(result);
+    });
+    const std::uint64_t id = executor.intents.back().id;
+    clock.ns += answered_after_ms * 1'000'000;
+    executor.answer(id, 404);
+    operations->poll();
+    EXPECT_EQ(answer->code, base::Code::effect_not_done);
+    return answer->retryable;
+  };
+  const auto pass_ms = [&](std::int64_t ms) { clock.ns += ms * 1'000'000; };
+  clock.ns = 5'000'000'000;
+  executor.alone_since = 1000;  // since this process's executor: 4 s, and the target has 5 to settle
+  EXPECT_FALSE(credible(30'000)) << "a slow answer does not make the look a later one";
+  EXPECT_TRUE(credible(0));
+  perform(1);
+  pass_ms(60'000);
+  EXPECT_FALSE(credible(0)) << "at work under that key";
+  executor.answer(executor.intents[2].id, 503);  // unknown
+  operations->poll();
+  pass_ms(4999);
+  EXPECT_FALSE(credible(0)) << "since the attempt's end";
+  pass_ms(1);
+  EXPECT_TRUE(credible(0));
+  executor.alone_since = clock.ns / 1'000'000 - 4999;
+  EXPECT_FALSE(credible(0)) << "since the executor's replacement";
+  pass_ms(1);
+  EXPECT_TRUE(credible(0));
 }
 
 TEST_F(Operations, WhatIsNoToolOrNoRequestIsRefusedBeforeAnythingIsSent) {
