@@ -70,6 +70,8 @@ struct EffectSettings {
 struct SandboxSettings {
   std::string provider;                 // empty: the strongest that works here
   std::uint64_t disk_floor_mib = 1024;  // free space that disk reservations leave alone (V11)
+  std::uint32_t lease_ms = 120'000;     // a run is asked after half of it whether it still needs its sandbox
+  std::uint32_t adopt_grace_ms = 30'000;  // for so long sandboxes outlive an engine or host (V1)
 };
 
 /// Uids and gids that children get when the supervisor runs as root (V2): egress the first, effect the next.

@@ -32,6 +32,7 @@ namespace provider = sandbox_runtime::provider;
 namespace scheduler = sandbox_runtime::scheduler;
 
 constexpr auto kFeaturesWait = std::chrono::seconds(3);
+constexpr std::int64_t kAfterGraceMs = 5'000;
 
 operations::EffectTools effect_tools() {
   return {{"http_request", std::make_shared<activities::gateway::HttpTool>()}};
@@ -91,7 +92,8 @@ struct Work::Parts {
                 {.in_flight = ports.config.effects.max_in_flight,
                  .per_target = ports.config.effects.max_per_target}),
         sandbox_templates(sandbox_runtime::manager::built_in_templates()),
-        host({.socket_path = ports.folder.host_socket()},
+        host({.socket_path = ports.folder.host_socket(),
+              .give_up_ms = ports.config.sandbox.adopt_grace_ms + kAfterGraceMs},  // J16
              {.sandbox_ended = [this](const provider::SandboxRef& sandbox,
                                       const base::Error& why) { sandbox_ended(sandbox, why); },
               .network_verdict = log_verdict}),
@@ -178,13 +180,15 @@ core::Operations* Work::operations() {
 
 base::Status Work::begin() {
   const Limits& limits = parts_->ports.config.limits;
+  const std::int64_t lease_ms = parts_->ports.config.sandbox.lease_ms;
   auto status = give(parts_->ports.loop, scheduler::admission_stream(),
                      core::make_command<scheduler::AdmissionDecider::Command>(scheduler::ConfigureAdmission{
                          {.global = limits.sandboxes, .per_user = limits.sandboxes_per_user}}));
   for (const auto& [name, tmpl] : parts_->sandbox_templates) {
     if (!status) return status;
     status = give(parts_->ports.loop, scheduler::pool_stream(name),
-                  core::make_command<scheduler::PoolDecider::Command>(scheduler::ConfigurePool{}));
+                  core::make_command<scheduler::PoolDecider::Command>(scheduler::ConfigurePool{
+                      {.lease_ttl_ms = lease_ms, .answer_within_ms = lease_ms / 2}}));
   }
   return status;
 }

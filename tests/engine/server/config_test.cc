@@ -35,6 +35,7 @@ network:
   limits: {connections: 5, sent_bytes_per_host: 1000}
   resolvers: [9.9.9.9, "[2620:fe::fe]:53"]
 engine: {partitions: 2}
+sandbox: {lease_ms: 4000, adopt_grace_ms: 3000}
 )",
                                    "f.yaml");
   ASSERT_TRUE(config) << config.error().message;
@@ -52,6 +53,8 @@ engine: {partitions: 2}
   EXPECT_EQ(config->allow[0].ports, std::vector<std::uint16_t>{443});
   EXPECT_EQ(config->allow[0].methods, std::vector<std::string>{"CONNECT"});
   EXPECT_EQ(config->engine.partitions, 2);
+  EXPECT_EQ(config->sandbox.lease_ms, 4000U);
+  EXPECT_EQ(config->sandbox.adopt_grace_ms, 3000U);
 }
 
 // I5: what is wrong is named with file, line and what to do.
