@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ using engine::base::fail;
 using engine::base::Result;
 using engine::base::UniqueFd;
 
-AsUser::AsUser(const Identity& identity) : changed_(identity.change) {
+AsUser::AsUser(const Identity& identity) : changed_(identity.change), keeper_fd_(identity.keeper_fd) {
   if (!changed_) return;
   prctl(PR_GET_PDEATHSIG, &death_signal_, 0, 0, 0);
   setfsgid(identity.gid);
@@ -41,6 +42,8 @@ AsUser::~AsUser() {
 void AsUser::keep_promises() const {
   prctl(PR_SET_PDEATHSIG, death_signal_, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  pollfd keeper{keeper_fd_, POLLIN, 0};  // a negative one is ignored
+  if (death_signal_ != 0 && poll(&keeper, 1, 0) > 0 && (keeper.revents & POLLIN) != 0) _exit(0);
 }
 
 UniqueFd open_contained(int folder, const std::string& path, int flags, unsigned mode) {

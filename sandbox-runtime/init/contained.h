@@ -14,6 +14,7 @@ namespace sandglass::sandbox_runtime::init {
 /// uid and gid that files are made and read with; none when init runs as that user already (rootless).
 struct Identity {
   bool change = false;
+  int keeper_fd = -1;  // pidfd of the process with which this one has to end; -1: none
   std::uint32_t uid = 1000;
   std::uint32_t gid = 1000;
 };
@@ -29,9 +30,11 @@ class AsUser {
  private:
   /// The kernel takes the death signal from a process that changes an id, also this one, and may make it
   /// dumpable: without it a sandbox that has once taken or given a file outlives its keeper (V1, V3, FR-147).
+  /// A keeper that ended just then sent no signal: looked for afterwards, and followed.
   void keep_promises() const;
 
   bool changed_ = false;
+  int keeper_fd_ = -1;
   int death_signal_ = 0;
 };
 

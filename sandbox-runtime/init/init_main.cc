@@ -18,6 +18,7 @@ int main() {
   options.spawn.identity.change = !options.rootless;
   options.spawn.workspace = "/workspace";
   options.spawn.barrier_fd = 4;
+  options.spawn.identity.keeper_fd = 5;
   init::Supervisor supervisor(options);
   return supervisor.run() ? 0 : 71;
 }

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/crash_point.h"
+#include "sandbox-runtime/keeper/groups.h"
 #include "sandbox-runtime/keeper/launch.h"
 #include "sandbox-runtime/provider/linux/packet.h"
 
@@ -152,6 +154,7 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   for (UniqueFd group = take(request, fds, FdRole::group); group; group = take(request, fds, FdRole::group)) {
     groups.push_back(std::move(group));
   }
+  jail.groups = group_folders(groups, leaf);
   JailFds inside;
   inside.init = init.get();
   inside.control = control.get();
@@ -162,7 +165,9 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   inside.network = network.get();
   inside.keeper = self_.get();
   for (const UniqueFd& group : groups) inside.groups.push_back(group.get());
+  SG_CRASH_POINT("keeper.before_clone");
   LaunchResult launched = launch_jail(plan.get(), inside, leaf.get());
+  SG_CRASH_POINT("keeper.launched");
   reply.error = launched.error;
   reply.stage = launched.stage;
   reply.pid = jail.pid = launched.pid;
@@ -200,6 +205,7 @@ void Keeper::answer_list() {
 
 void Keeper::answer_forget(const KeeperRequest& request) {
   const auto found = jails_.find(id_of(request));
+  SG_CRASH_POINT("keeper.before_forget");
   if (found != jails_.end()) {
     ::kill(found->second.pid, SIGKILL);
     ::waitpid(found->second.pid, nullptr, 0);
@@ -244,6 +250,8 @@ void Keeper::end_all() {
   for (const auto& [id, jail] : jails_) ::kill(jail.pid, SIGKILL);
   while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
   }
+  // No host is there to do it.
+  for (const auto& [id, jail] : jails_) remove_groups(jail.groups);
   jails_.clear();
 }
 

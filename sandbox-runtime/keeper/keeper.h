@@ -31,6 +31,7 @@ class Keeper {
     engine::base::UniqueFd control;
     engine::base::UniqueFd barrier;
     engine::base::UniqueFd image;
+    std::vector<std::string> groups;  // folders of its control groups
   };
 
   bool prepare();

@@ -47,6 +47,7 @@ inline constexpr std::uint16_t kProxyPort = 3128;
 inline constexpr std::uint32_t kCommandUid = 1000;
 inline constexpr int kControlFd = 3;
 inline constexpr int kBarrierFd = 4;
+inline constexpr int kKeeperFd = 5;  // pidfd of the keeper: init ends with it
 
 struct Launched {
   std::string id;

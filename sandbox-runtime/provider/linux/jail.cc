@@ -80,7 +80,7 @@ int make_work(Jail& jail) {
   return mount_work(jail.plan, jail.root.get(), disk.front().get());
 }
 
-/// 0-2 are /dev/null, 3 control, 4 barrier; everything else closes when init is executed.
+/// 0-2 are /dev/null, 3 control, 4 barrier, 5 the keeper; everything else closes when init is executed.
 int arrange_descriptors(Jail& jail) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return errno;
@@ -98,7 +98,8 @@ int arrange_descriptors(Jail& jail) {
     if (::dup2(null, fd) < 0) return errno;
   }
   if (::dup2(control, kControlFd) < 0 || ::dup2(barrier, kBarrierFd) < 0) return errno;
-  return ::syscall(__NR_close_range, kBarrierFd + 1, ~0u, 4 /* CLOSE_RANGE_CLOEXEC */) == 0 ? 0 : errno;
+  if (::dup2(keeper, kKeeperFd) < 0) return errno;
+  return ::syscall(__NR_close_range, kKeeperFd + 1, ~0u, 4 /* CLOSE_RANGE_CLOEXEC */) == 0 ? 0 : errno;
 }
 
 int execute_init(Jail& jail) {

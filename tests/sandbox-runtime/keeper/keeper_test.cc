@@ -83,6 +83,7 @@ TEST(KeeperTest, ANewHostAdoptsRunningSandboxesWithTheirExecs) {
 
 TEST(KeeperTest, WithoutAHostTheSandboxesEndAfterTheGrace) {
   JailRig rig(200);
+  const MachineState before = rig.machine_state();
   Sandbox box = rig.make();
   const int keeper = rig.keeper_pid();
   rig.drop_host();
@@ -90,6 +91,7 @@ TEST(KeeperTest, WithoutAHostTheSandboxesEndAfterTheGrace) {
   int status = -1;
   EXPECT_EQ(::waitpid(keeper, &status, 0), keeper);
   EXPECT_EQ(status, 0);
+  EXPECT_EQ(rig.machine_state(), before) << describe(rig.machine_state());  // the keeper alone, no host came
   rig.start_host();
   const auto swept = rig.launcher().sweep();
   ASSERT_TRUE(swept.has_value()) << swept.error().message;
