@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/text.h"
 
 namespace sandglass::activities::artifacts {
@@ -53,6 +54,7 @@ core::ActivityResult store(engine::blob::BlobStore& blobs, const Json& input, co
     return invalid("\"" + base::escape_for_terminal(name) +
                    "\" is no name for an artifact; use a plain file name");
   }
+  SG_CRASH_POINT("artifact.before_store");
   const auto content = content_of(blobs, input["tenant"].get<std::string>(), input);
   if (!content) return failure(content.error(), content.error().code != base::Code::arguments_invalid);
   const std::string id = "art-" + base::sha256(key).hex().substr(0, 16);
@@ -62,6 +64,7 @@ core::ActivityResult store(engine::blob::BlobStore& blobs, const Json& input, co
                     {"mime", guess_mime(name, content->head)},
                     {"size", content->size},
                     {"public_digest", content->digest.hex()}};
+  SG_CRASH_POINT("artifact.stored");
   return {.bytes = result.dump()};
 }
 

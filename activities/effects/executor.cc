@@ -18,6 +18,7 @@
 
 #include "activities/effects/effect_codec.h"
 #include "engine/base/check.h"
+#include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/net/host.h"
 #include "sandbox-runtime/frames/frame.h"
@@ -184,6 +185,7 @@ base::Status Executor::Impl::accept(std::string_view bytes) {
     answer(not_done(*timed, target.error().code, target.error().message));
     return {};
   }
+  SG_CRASH_POINT("effect.received");
   take({std::move(*timed), std::move(*target)});
   return {};
 }

@@ -12,6 +12,7 @@
 #include "engine/api/run_detail.h"
 #include "engine/api/run_list.h"
 #include "engine/api/upload.h"
+#include "engine/base/crash_point.h"
 #include "engine/codec/json.h"
 #include "engine/identity/decider.h"
 #include "engine/run/commands.h"
@@ -344,8 +345,13 @@ void EngineMethods::decide(const Caller& caller, const v1::DecideRequest& reques
   if (request.outcome() != v1::OUTCOME_VERDICT_UNSPECIFIED) {
     decide.outcome = static_cast<core::OutcomeVerdict>(request.outcome() - 1);
   }
+  SG_CRASH_POINT("approval.before_decision");
   submit(stream, core::make_command<approvals::ApprovalsDecider::Command>(std::move(decide)),
-         request.request_id(), digest_of("decide", request), std::move(answer));
+         request.request_id(), digest_of("decide", request),
+         [answer = std::move(answer)](base::Result<v1::CommandReply> reply) mutable {
+           SG_CRASH_POINT("approval.decided");
+           answer(std::move(reply));
+         });
 }
 
 void EngineMethods::create_token(const Caller& caller, const v1::CreateTokenRequest& request,

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/server/network_config.h"
@@ -186,6 +187,7 @@ base::Status Supervisor::start_engine_pair() {
     auto socket = start_effect();
     if (!socket) return std::unexpected(socket.error());
     effect_socket = std::move(*socket);
+    SG_CRASH_POINT("supervisor.executor_started");
   }
   auto control = ControlChannel::make_pair();
   if (!control) return std::unexpected(control.error());
@@ -213,12 +215,15 @@ base::Status Supervisor::start_engine_pair() {
 }
 
 base::Status Supervisor::start_host() {
-  ChildStart start{.program = host_.program, .arguments = {"--data", folder_.path()}};
+  ChildStart start{
+      .program = host_.program,
+      .arguments = {"--data", folder_.path(), "--grace-ms", std::to_string(config_.sandbox.adopt_grace_ms)}};
   auto child = start_child(start);
   if (!child) return std::unexpected(child.error());
   host_.child = std::move(*child);
   host_.started_ns = now_ns();
   base::log(LogLevel::info, "started", {{"name", host_.name}, {"pid", host_.child.pid}});
+  SG_CRASH_POINT("supervisor.host_started");
   return {};
 }
 
@@ -236,6 +241,7 @@ base::Status Supervisor::start_egress() {
   egress_.child = std::move(*child);
   egress_.started_ns = now_ns();
   base::log(LogLevel::info, "started", {{"name", egress_.name}, {"pid", egress_.child.pid}});
+  SG_CRASH_POINT("supervisor.egress_started");
   return {};
 }
 
@@ -258,6 +264,7 @@ void Supervisor::ended(Service& service, int status, std::int64_t now) {
   if ((now - service.started_ns) / kMs >= kHealthyMs) service.failures = 0;
   back_off(service, now);
   if (&service == &engine_) engine_ended(status);
+  if (&service == &effect_) SG_CRASH_POINT("supervisor.executor_lost");
 }
 
 void Supervisor::back_off(Service& service, std::int64_t now) {
@@ -272,7 +279,9 @@ void Supervisor::engine_ended(int status) {
   if (std::getenv("SANDGLASS_CRASH_ONCE") != nullptr) unsetenv("SANDGLASS_CRASH_AT");
 #endif
   control_ = ControlChannel();
+  SG_CRASH_POINT("supervisor.engine_ended");
   kill_and_wait(effect_.child);  // an executor never outlives its engine (J16)
+  SG_CRASH_POINT("supervisor.executor_ended");
   effect_.failures = 0;
   effect_.start_at_ns = 0;
   const auto exit = WIFEXITED(status) ? static_cast<Exit>(WEXITSTATUS(status)) : Exit::internal;
@@ -290,6 +299,7 @@ void Supervisor::hear_engine() {
     const std::string& text = (*message)->text;
     if (text == "ready") {
       was_ready_ = true;
+      SG_CRASH_POINT("supervisor.engine_ready");
       engine_.failures /= 2;  // it got that far: be quicker next time
       tell_ready("ready");
     } else if (text == "idle" && options_.exit_when_idle) {
@@ -311,6 +321,7 @@ void Supervisor::tell_ready(const std::string& line) {
 
 void Supervisor::stop_all() {
   stop({&engine_}, kStopGraceMs);
+  SG_CRASH_POINT("supervisor.engine_stopped");
   stop({&effect_, &host_}, kStopGraceMs);
   stop({&egress_}, kStopGraceMs);
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/data_folder.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
@@ -42,7 +43,10 @@ int main(int argc, char** argv) {
   auto arguments = server::parse_arguments(server::ServerProgram::supervisor, argc, argv);
   if (!arguments) return static_cast<int>(arguments.error());
   if (arguments->list_crash_points) {
-    // Those of the engine, which has nearly all of them.
+    // Its own, and those of the engine, which has most.
+    for (const auto name : base::crash_points())
+      std::printf("%.*s\n", static_cast<int>(name.size()), name.data());
+    std::fflush(stdout);
     const std::string engine = server::program_folder() + "/sandglass-engine";
     execl(engine.c_str(), engine.c_str(), "--list-crash-points", nullptr);
     return static_cast<int>(server::report("sandglassd", base::system_error("cannot start", engine, errno)));

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/crash_point.h"
 #include "engine/codec/record.h"
 #include "engine/fold/snapshot.h"
 #include "engine/view/keys.h"
@@ -96,6 +97,7 @@ void Loader::first_answers(const std::shared_ptr<Load>& load) {
   if (load->snapshot) {
     auto fold = fold::decode_snapshot(load->fold.kind(), load->fold.stream(), *load->snapshot);
     if (fold) load->fold = std::move(*fold);
+    SG_CRASH_POINT("shard.snapshot_loaded");
   }
   const auto& rows = load->newest.rows;
   if (rows.empty()) {

@@ -119,6 +119,7 @@ void Shard::settle_deliveries(const Now& now) {
           .command = core::make_command<Kind>(delivery::Settle{std::move(settled)}),
           .on_reply = [this, closings = std::exchange(closings_, {})](const base::Result<Reply>& reply) {
             if (!reply) return;
+            SG_CRASH_POINT("shard.deliveries_booked");
             for (const auto& inbox : closings) ports_.neighbours.forget(inbox);
           }});
 }

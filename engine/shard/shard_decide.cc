@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/codec/record.h"
 #include "engine/shard/shard.h"
@@ -153,6 +154,7 @@ Shard::Step Shard::step(Resident& stream, core::ActionFinished& finished, const 
 
 Shard::Step Shard::step(Resident& stream, core::Message& message, const Now& now) {
   if (const auto dropped = drop_duplicate(stream, message)) return *dropped;
+  SG_CRASH_POINT("shard.message_arrived");
   ++counters_.decided;
   const codec::ConsumedMessage consumed{message.source, message.source_seq, message.index, message.closing};
   const bool keeps_inbox =
@@ -176,6 +178,7 @@ Shard::Step Shard::step(Resident& stream, core::Message& message, const Now& now
 
 Shard::Step Shard::step(Resident& stream, DueTimer& timer, const Now& now) {
   if (!timers_.is_fired(timer)) return Step::done;
+  SG_CRASH_POINT("shard.timer_fired");
   ++counters_.decided;
   ++counters_.timers_fired;
   const core::CommandPtr command =
@@ -408,6 +411,7 @@ void Shard::close_record(Resident& stream, RecordInMaking& record, bool unanswer
   }
   fold::MadeRecord made = record.maker.finish(change, unanswered);
   fold.close(made.header, made.leaf);
+  if (fold.snapshot_due()) SG_CRASH_POINT("shard.snapshot_due");
   fold::project_record(fold, record.before.get(), made.header, config_.partitions, batches_.open().changes);
   timers_.decided(stream.stream, made.header);
   stream.newest_batch = batches_.open().number;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/log.h"
 #include "engine/net/codec/network_codec.h"
 #include "sandbox-runtime/frames/frame.h"
@@ -171,6 +172,9 @@ void ControlServer::Impl::carry_out(const pb::EgressRequest& request, UniqueFd d
     reply.set_code(static_cast<std::uint32_t>(status.error().code));
     reply.set_message(status.error().message);
   }
+  if (request.has_add_listener()) SG_CRASH_POINT("egress.listener_added");
+  if (request.has_begin_lease()) SG_CRASH_POINT("egress.lease_begun");
+  if (request.has_end_lease()) SG_CRASH_POINT("egress.lease_ended");
   push(message);
 }
 

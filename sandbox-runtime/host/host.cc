@@ -84,6 +84,7 @@ Status Host::adopt() {
     }
     log(LogLevel::info, "sandbox_adopted", {{"sandbox", id}});
     make(record.mapped(), std::move(*spec))->adopt(std::move(launched));
+    SG_CRASH_POINT("host.adopted");
   }
   for (const auto& [id, record] : records) {
     (void)launcher_.destroy(id);

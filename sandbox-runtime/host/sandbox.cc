@@ -182,6 +182,7 @@ void Sandbox::renew(const frame::v1::HostRenew& request, CallRef call) {
   when_live(call, [this, expires_at_ms = request.expires_at_ms(), call] {
     record_.set_expires_at_ms(expires_at_ms);
     hooks_.keep(record_);
+    SG_CRASH_POINT("host.lease_renewed");
     arm_expiry();
     around_.outbox.done(call);
   });

@@ -1,6 +1,7 @@
 // Trees on their way through: the bytes are relayed unread, within the window that both ends keep.
 #include <algorithm>
 
+#include "engine/base/crash_point.h"
 #include "sandbox-runtime/host/sandbox.h"
 #include "sandbox-runtime/host/sandbox_tell.h"
 
@@ -17,6 +18,7 @@ void Sandbox::put_tree(const frame::v1::HostPutTree& request, CallRef call) {
   when_live(call, [this, path = request.path(), call] {
     const std::uint64_t id = ++last_transfer_;
     transfers_[id] = {call, true};
+    SG_CRASH_POINT("host.put_opened");
     tell(frames::PutOpen{id, path, spec_.tmpl.limits.disk.value, spec_.tmpl.limits.inodes.value, false});
   });
 }
@@ -25,6 +27,7 @@ void Sandbox::get_tree(const frame::v1::HostGetTree& request, CallRef call) {
   when_live(call, [this, path = request.path(), content = request.content(), call] {
     const std::uint64_t id = ++last_transfer_;
     transfers_[id] = {call, false};
+    SG_CRASH_POINT("host.get_opened");
     const provider::Limits& limits = spec_.tmpl.limits;
     tell(frames::GetOpen{id, path, content, limits.disk.value, limits.inodes.value});
   });
@@ -75,6 +78,7 @@ void Sandbox::on_transfer_done(const frames::TransferDone& done) {
   auto found = transfers_.extract(done.id);
   if (!found) return;
   const CallRef call = found.mapped().call;
+  SG_CRASH_POINT("host.transfer_done");
   if (done.code != 0) return around_.outbox.failed(call, {static_cast<Code>(done.code), done.message});
   frame::v1::HostMessage message;
   message.mutable_tree_done()->set_entries(done.entries);

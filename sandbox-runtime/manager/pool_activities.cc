@@ -1,5 +1,6 @@
 // sandbox.create, sandbox.renew, sandbox.destroy: what pool streams ask for (scheduler/pool.h has input and
 // answer).
+#include "engine/base/crash_point.h"
 #include "sandbox-runtime/manager/answers.h"
 #include "sandbox-runtime/manager/parts.h"
 
@@ -44,8 +45,10 @@ void create(const Parts& parts, const Json& input, core::ActivityDone answer) {
   request.fence = input.value("token", std::uint64_t{0});
   request.expires_at_ms = parts->clock.monotonic_ns() / kNsPerMs + input.value("ttl_ms", std::int64_t{0});
   const provider::Template wanted = found->second;
+  SG_CRASH_POINT("lease.before_create");
   parts->provider.create(std::move(request), [wanted, answer = std::move(answer)](
                                                  base::Result<provider::Created> created) mutable {
+    SG_CRASH_POINT("lease.created");
     if (!created) return answer(create_failed(created.error()));
     answer({.encoding = core::Encoding::bytes, .bytes = created_text(*created, wanted)});
   });
@@ -56,7 +59,9 @@ void renew(const Parts& parts, const Json& input, core::ActivityDone answer) {
                                      .fence = input.value("token", std::uint64_t{0})};
   const std::int64_t expires =
       parts->clock.monotonic_ns() / kNsPerMs + input.value("ttl_ms", std::int64_t{0});
+  SG_CRASH_POINT("lease.before_renewal");
   parts->provider.renew(sandbox, expires, [answer = std::move(answer)](base::Result<void> renewed) mutable {
+    SG_CRASH_POINT("lease.renewed");
     answer(renewed ? core::ActivityResult{.encoding = core::Encoding::none} : failed(renewed.error()));
   });
 }
@@ -64,7 +69,9 @@ void renew(const Parts& parts, const Json& input, core::ActivityDone answer) {
 void destroy(const Parts& parts, const Json& input, core::ActivityDone answer) {
   const provider::SandboxRef sandbox{.id = sandbox_of(input),
                                      .fence = input.value("token", std::uint64_t{0})};
+  SG_CRASH_POINT("lease.before_destruction");
   parts->provider.destroy(sandbox, [answer = std::move(answer)](base::Result<void> destroyed) mutable {
+    SG_CRASH_POINT("lease.destroyed");
     // A sandbox that the host does not know is gone, which is what was asked for.
     const bool gone = destroyed || destroyed.error().code == base::Code::sandbox_lost;
     answer(gone ? core::ActivityResult{.encoding = core::Encoding::none} : failed(destroyed.error()));

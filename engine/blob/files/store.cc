@@ -106,6 +106,7 @@ class FileWriter final : public BlobWriter {
     renamed_ = true;
     SG_CRASH_POINT("blob.before_folder_sync");
     if (fsync(folder->get()) != 0) return system_failure("cannot sync a folder of", path_, errno);
+    SG_CRASH_POINT("blob.stored");
     return digest;
   }
 

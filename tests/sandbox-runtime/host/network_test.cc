@@ -112,6 +112,27 @@ TEST(Network, TheProxyIsTheOnlyWayAndAllowsWhatTheLeaseAllows) {
   EXPECT_TRUE(rig.exec(open, rig.shell(patient))->out.ends_with("hello 200"));
 }
 
+TEST(Network, WhereverTheProxyDiesItsSuccessorLearnsEverything) {
+  for (const char* point : {"egress.listener_added", "egress.lease_begun", "egress.lease_ended"}) {
+    SmallServer server;
+    HostRig rig;
+    rig.crash_at(point);
+    rig.start_egress(config_for(server));
+    rig.crash_at("");
+    std::thread successor([&] {
+      EXPECT_TRUE(rig.egress_was_killed()) << point << " was not reached";
+      rig.start_egress(config_for(server));
+    });
+    const auto sandbox = make(rig, "one", {{"receiver", "receiver.test", {server.port()}, {}}});
+    const std::string fetch = "for i in 1 2 3 4 5 6 7 8 9 10; do curl -s -m 10 http://receiver.test:" +
+                              std::to_string(server.port()) + "/ && exit 0; sleep 0.2; done";
+    EXPECT_EQ(rig.exec(sandbox, rig.shell(fetch))->out, "hello") << point;
+    EXPECT_TRUE(rig.destroy(sandbox).has_value()) << point;
+    successor.join();
+    EXPECT_EQ(rig.left_on_machine(), std::vector<std::string>{}) << point;
+  }
+}
+
 TEST(Network, ARuleThatTheProxyDoesNotTakeFailsTheCreate) {
   SmallServer server;
   HostRig rig;

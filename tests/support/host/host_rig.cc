@@ -141,11 +141,19 @@ void HostRig::start_egress(const std::string& config) {
   egress_ = fork();
   if (egress_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!crash_at_.empty()) setenv("SANDGLASS_CRASH_AT", crash_at_.c_str(), 1);
     execl(program.c_str(), program.c_str(), "--socket", socket.c_str(), "--config-fd", number.c_str(),
           nullptr);
     _exit(127);
   }
   ASSERT_TRUE(eventually([&] { return fs::exists(socket); }));
+}
+
+bool HostRig::egress_was_killed() {
+  int status = 0;
+  const bool ended = eventually([&] { return waitpid(egress_, &status, WNOHANG) == egress_; });
+  if (ended) egress_ = -1;
+  return ended && WIFSIGNALED(status);
 }
 
 void HostRig::kill_egress() {

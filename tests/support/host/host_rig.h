@@ -54,7 +54,9 @@ class HostRig {
   /// A real proxy on the place where the host looks for it; `config`: a serialized NetworkConfig.
   void start_egress(const std::string& config);
   void kill_egress();
-  /// Set before start_host(): kills the host at this crash point.
+  /// Waits for the end of a proxy that has a crash point; true if it was a crash.
+  bool egress_was_killed();
+  /// Kills hosts and proxies that are started from here on at this crash point; empty: none.
   void crash_at(const std::string& point) { crash_at_ = point; }
   /// Waits for its end by itself; its exit status.
   int wait_host();
