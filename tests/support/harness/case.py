@@ -2,10 +2,12 @@
 
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
 
+from harness import places
 from harness.command_line import CommandLine
 from harness.receiver import Receiver
 from harness.server import Server
@@ -69,6 +71,13 @@ class Case(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
             errors = [line for line in server.log_text().splitlines() if line.split()[1:2] == ["error"]]
             self.assertEqual(errors, [])
+
+    def assert_history_replays(self, data=None):
+        """J1, FR-23: the rows beside the records of a stopped server are what the records say. What was found, as text."""
+        replayed = subprocess.run([places.program("state_hashes"), str(data or self.data)], capture_output=True, text=True,
+                                  check=False, timeout=120)
+        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
+        return replayed.stdout.strip()
 
     def assert_error(self, ended, code, status, *words):
         """The call failed with this error code and exit code, and its message has these words."""

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 
 from harness import places
@@ -34,6 +35,7 @@ class CommandLine:
     def __init__(self, data, environment=None):
         self.data = str(data)
         self.environment = environment or {}
+        self._admission = None  # the stream's id
 
     def _command(self, arguments, as_name, json_output):
         command = [places.program("sandglass"), "--data", self.data]
@@ -54,6 +56,15 @@ class CommandLine:
         if ended.status != 0:
             raise AssertionError(str(ended))
         return ended
+
+    def reservations(self):
+        """Places of sandboxes that admission counts, as its history says."""
+        if self._admission is None:
+            log = self.must("audit", "log").output
+            found = re.search(r"admission-[0-9a-f]{32}", log)
+            self._admission = found.group() if found else None
+        state = self.must("debug", self._admission, "--all").values[-1]["state"]
+        return sorted({path.split("/")[1] for path in state if path.startswith("reservations/")})
 
     def begin(self, *arguments, as_name=None, json_output=True):
         """The call as a process under way, for calls that wait."""

@@ -30,6 +30,22 @@ def program_of(pid):
         return ""
 
 
+def environment_of(pid):
+    """As bytes, entry by entry; empty if it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def command_line_of(pid):
+    """Its arguments; empty if it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
 def is_alive(pid):
     return parent_of(pid) is not None
 
@@ -44,10 +60,15 @@ def descendants_of(pid):
     return found
 
 
-def kill(pid):
-    """SIGKILL; false if there was nobody."""
+def send(pid, number):
+    """False if there was nobody."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
         return True
     except ProcessLookupError:
         return False
+
+
+def kill(pid):
+    """SIGKILL; false if there was nobody."""
+    return send(pid, signal.SIGKILL)

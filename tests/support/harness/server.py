@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import time
+import uuid
 
 from harness import places, processes
 from harness.waiting import wait_until
@@ -21,6 +22,7 @@ class Server:
         self.log = pathlib.Path(log or str(data) + ".log")
         self.process = None
         self.report = ""
+        self._mark = f"SANDGLASS_TEST_SERVER={uuid.uuid4().hex}"
 
     def start(self, environment=None, seconds=30):
         """Starts it and returns its report: "ready", or "error CODE MESSAGE", or how it ended without."""
@@ -33,7 +35,8 @@ class Server:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             pass_fds=[writing], start_new_session=True,
-                                            env={**os.environ, **(environment or {})})
+                                            env={**os.environ, **(environment or {}),
+                                                 **dict([self._mark.split("=")])})
         os.close(writing)
         self.report = self._read_report(reading, time.monotonic() + seconds)
         if not self.report:
@@ -58,16 +61,22 @@ class Server:
     def pid(self):
         return self.process.pid
 
+    def all_processes(self, name):
+        """Ids of every sandglass-NAME that this server's programs started, whosever child it is by now. Not what runs in
+        sandboxes."""
+        mark = self._mark.encode()
+        found = [pid for pid in processes.all_pids() if processes.program_of(pid) == f"sandglass-{name}"
+                 and mark in processes.environment_of(pid) and processes.is_alive(pid)]
+        # A keeper's child that is about to become a sandbox looks like a keeper for a moment.
+        return [pid for pid in found if processes.parent_of(pid) not in found]
+
     def child(self, name):
-        """The id of sandglass-NAME, or None. The keeper is the host's child."""
-        parents = [self.pid]
+        """The id of sandglass-NAME, or None. The keeper is the child of the host that started it, or nobody's."""
         if name == "keeper":
-            host = self.child("host")
-            parents = [host] if host else []
-        for parent in parents:
-            for pid in processes.children_of(parent):
-                if processes.program_of(pid) == f"sandglass-{name}":
-                    return pid
+            return next(iter(self.all_processes(name)), None)
+        for pid in processes.children_of(self.pid):
+            if processes.program_of(pid) == f"sandglass-{name}":
+                return pid
         return None
 
     def wait_for_child(self, name, other_than=None, seconds=30):

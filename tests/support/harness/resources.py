@@ -1,0 +1,95 @@
+"""What a server holds of the machine, so that two moments can be compared. Only its own: other servers run beside it.
+
+Found by the data folder's id (control groups, and who is in them), by its path (files, sockets, loop devices) and by the
+mark in its programs' environment; namespaces by the processes that are in them, and afterwards by their numbers.
+"""
+
+import os
+import pathlib
+
+from harness import processes, remains
+
+NAMESPACES = ("mnt", "net", "pid", "ipc", "uts", "cgroup", "user")
+
+
+def of_server(server):
+    """A set of lines: everything that is not a plain file of the journal or a program of the server itself."""
+    data = pathlib.Path(server.data)
+    found = {line for line in remains.of_sandboxes(data) if not line.startswith("mount in process ")}
+    found |= {f"namespace {name}" for name in namespaces(server)}
+    found |= {f"socket {path}" for path in _sockets(data)}
+    jails = data / "run/jails"
+    found |= {f"file {path.relative_to(data)}" for folder in (jails, data / "run/sandboxes") if folder.exists()
+              for path in folder.iterdir()}
+    return found
+
+
+def namespaces(server):
+    """"net:[4026532…]" of those that processes in the sandboxes are in and the test is not."""
+    ours = set(_namespaces_of(os.getpid()))
+    found = set()
+    for line in remains.of_sandboxes(server.data):
+        words = line.split()
+        if words[0] == "process":
+            found |= set(_namespaces_of(int(words[1]))) - ours
+    return found
+
+
+def still_there(names):
+    """Which of these namespaces somebody on the machine is in, holds open or has mounted."""
+    found = set()
+    for pid in processes.all_pids():
+        found |= names & set(_namespaces_of(pid))
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                found |= names & {_link(f"/proc/{pid}/fd/{fd}")}
+            mounts = pathlib.Path(f"/proc/{pid}/mountinfo").read_text()
+        except OSError:
+            continue
+        if " nsfs " in mounts:
+            found |= {name for name in names if name in mounts}
+    return found
+
+
+def _namespaces_of(pid):
+    return [name for name in (_link(f"/proc/{pid}/ns/{kind}") for kind in NAMESPACES) if name]
+
+
+def _link(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _sockets(data):
+    """Paths of sockets that live, relative to the folder."""
+    for line in pathlib.Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]:
+        path = line.split(" ")[-1]
+        if path.startswith(f"{data}/"):
+            yield path.removeprefix(f"{data}/")
+
+
+def descriptors(pid):
+    """Kind of each open descriptor → how many. Plain files are not counted: the journal opens and closes its own."""
+    counts = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        target = _link(f"/proc/{pid}/fd/{fd}")
+        if target.startswith("/") and not target.startswith("/memfd:"):
+            continue
+        kind = target.split("[")[0].split(":")[0] if not target.startswith("/") else "memfd"
+        if target.startswith("anon_inode"):
+            kind = target
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def resident_kib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+def threads(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
