@@ -95,7 +95,7 @@ TEST_F(Server, ARunSurvivesSigkillOfTheEngineAndEveryRecordIsFollowedOnce) {
 
 // J19, E7: a repeated start meets the same run, also over a restart; another request under its id is a
 // conflict.
-TEST_F(Server, ARepeatedStartMeetsTheSameRun) {
+TEST_F(Server, ARepeatedStartMeetsTheSameRun) {  // FR-15, FR-16
   std::string first;
   {
     ServerProcess server(data_);
@@ -142,7 +142,7 @@ TEST_F(Server, ListsGoPageByPageNewestFirst) {
 }
 
 // X3: the token is looked at before anything else, and decides what can be seen.
-TEST_F(Server, TokensDecideWhoMayDoWhat) {
+TEST_F(Server, TokensDecideWhoMayDoWhat) {  // ADV-E30
   ServerProcess server(data_);
   ASSERT_EQ(server.ready(), "ready") << server.log();
   EXPECT_EQ(server.client_with("", 0)->status().error().code, Code::unauthenticated);

@@ -104,7 +104,7 @@ TYPED_TEST(JournalContract, ViewChangesPutAndDeleteTogetherWithTheirRecords) {
   EXPECT_TRUE(this->store_.view().scan_now({.first = key, .last = key + '\0'})->rows.empty());
 }
 
-TYPED_TEST(JournalContract, AfterAnotherOwnerTheOldOneIsFencedAndWritesNothing) {
+TYPED_TEST(JournalContract, AfterAnotherOwnerTheOldOneIsFencedAndWritesNothing) {  // FR-20
   Writer old_writer(0, *this->journal_->own(0));
   Writer other(1, *this->journal_->own(1));
   this->journal_->submit(old_writer.batch(2));

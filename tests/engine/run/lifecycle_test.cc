@@ -48,7 +48,8 @@ TEST(RunLifecycle, StartIsDecidedOnceAndTheSameStartAttaches) {  // FR-9, FR-16
   EXPECT_EQ(bench.count<run::RunStarted>(), 1U);
 }
 
-TEST(RunLifecycle, EveryEndLeavesTheSameNothingBehind) {  // FR-67
+TEST(RunLifecycle,
+     EveryEndLeavesTheSameNothingBehind) {  // FR-67, FR-10: the end is one event, and recovery does nothing
   for (const int way : {0, 1, 2, 3}) {
     RunBench bench;
     open_everything(bench);

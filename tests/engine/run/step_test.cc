@@ -44,7 +44,7 @@ TEST(RunStep, CompletionIsRefusedUnlessItsTokenIsTheCurrentOne) {  // J8, FR-11
   EXPECT_EQ(bench.count<run::StepCompleted>(), 1U);
 }
 
-TEST(RunStep, RecoveryStartsOpenStepsAgainAndRefusesTheOldOwnersCompletion) {
+TEST(RunStep, RecoveryStartsOpenStepsAgainAndRefusesTheOldOwnersCompletion) {  // FR-26
   RunBench bench;
   ASSERT_TRUE(bench.start());
   ASSERT_TRUE(bench.apply({step(bench, "0/a#0")}));

@@ -68,7 +68,8 @@ TEST(Release, NothingIsDispatchedBeforeItsRecordIsDurable) {
   EXPECT_EQ(world.answers.size(), 1U);
 }
 
-// J6: whatever was decided and is not known to be durable ends as "unknown", for everybody who waits.
+// J6, FR-21: whatever was decided and is not known to be durable ends as "unknown", for everybody who waits.
+// An owner that was fenced off stops there.
 TEST(Release, AnUnknownAppendEndsTheOwnershipAndTellsEveryWaitingCaller) {
   for (const auto completion : {journal::Completion::unknown, journal::Completion::fenced}) {
     World world;
@@ -106,7 +107,7 @@ TEST(Release, AnUnknownAppendEndsTheOwnershipAndTellsEveryWaitingCaller) {
   }
 }
 
-// J8
+// J8, FR-27: of two that write on the same head one is refused.
 TEST(Release, AnExpectedHeadIsComparedWithTheDecidedHead) {
   World world;
   const auto stream = test_stream("a");

@@ -168,6 +168,7 @@ TEST(Host, AnOldTokenIsFencedAndANewerOneTakesOver) {
 }
 
 TEST(Host, CreateIsIdempotentByIdAndRefusesAnotherTemplate) {
+  // ADV-E23
   HostRig rig;
   const auto sandbox = rig.make();
   provider::CreateRequest again;
@@ -194,6 +195,30 @@ TEST(Host, ARunningCommandCanBeKilled) {
   EXPECT_TRUE(result->cancelled);
   EXPECT_EQ(result->out, "up\n");
   EXPECT_EQ(HostRig::processes_with("76541"), 0u);
+}
+
+TEST(Host, ADestructionEndsWhatIsUnderWayAndASecondOneIsFine) {
+  // ADV-E27
+  HostRig rig;
+  const auto sandbox = rig.make();
+  std::promise<void> up;
+  auto running = rig.begin(sandbox, rig.shell("echo up; sleep 76542", "long"),
+                           [&](const provider::OutputChunk&) { up.set_value(); });
+  up.get_future().wait();
+  auto tree = std::make_shared<MemoryTree>();
+  for (int i = 0; i < 200; ++i) tree->file("f" + std::to_string(i), std::string(50'000, 'x'));
+  auto putting = std::async(std::launch::async, [&] { return rig.put(sandbox, "in", tree).has_value(); });
+  auto second = std::async(std::launch::async, [&] { return rig.destroy(sandbox).has_value(); });
+  EXPECT_TRUE(rig.destroy(sandbox).has_value());
+  EXPECT_TRUE(second.get());
+  const auto result = running.get();
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, Code::sandbox_lost) << result.error().message;
+  putting.get();  // it may have been done before
+  EXPECT_EQ(HostRig::processes_with("76542"), 0u);
+  EXPECT_TRUE(rig.destroy(sandbox).has_value());
+  EXPECT_EQ(rig.inventory()->size(), 0u);
+  EXPECT_EQ(rig.left_on_machine(), std::vector<std::string>{});
 }
 
 TEST(Host, TwoThousandBinaryFilesGoBothWaysIdentical) {

@@ -1,5 +1,8 @@
 #include "sandbox-runtime/scheduler/admission.h"
 
+#include <set>
+#include <vector>
+
 #include "sandbox-runtime/scheduler/codec/codec.h"
 #include "tests/support/decider_stream.h"
 
@@ -50,6 +53,33 @@ TEST(Admission, TheThirdSandboxOfAUserWaitsAndAnotherUserGoesAhead) {  // Q2, no
   ASSERT_TRUE(stream.apply(received(run(4), "c", wanted("bob")), 4));
   EXPECT_EQ(stream.state.reservations.size(), 3U);
   ASSERT_EQ(stream.state.queue.size(), 1U);
+}
+
+TEST(Admission, AThousandClaimsForAHundredPlacesGetEachPlaceOnce) {  // ADV-E1
+  Admission stream = admission({.global = 100, .per_user = 1000});
+  std::vector<core::StreamId> served;
+  std::set<std::string> places;
+  const auto take_reserved = [&] {
+    for (const auto& reserved : sent<core::LeaseReserved>(stream.last, pool_stream("default"))) {
+      EXPECT_TRUE(places.insert(reserved.reservation).second) << reserved.reservation << " was given twice";
+      served.push_back(reserved.run);
+    }
+  };
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(stream.apply(received(run(i), "lease#0", wanted()), i));
+    take_reserved();
+  }
+  EXPECT_EQ(served.size(), 100U);
+  EXPECT_EQ(stream.state.queue.size(), 900U);
+  while (!stream.state.reservations.empty()) {
+    const std::string id = stream.state.reservations.begin()->first;
+    ASSERT_TRUE(stream.apply(received(pool_stream("default"), id, core::ReservationFreed{id}), 2000));
+    take_reserved();
+    ASSERT_LE(stream.state.reservations.size(), 100U);
+  }
+  ASSERT_EQ(served.size(), 1000U);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_EQ(served[static_cast<std::size_t>(i)], run(i)) << "in order of arrival";
 }
 
 TEST(Admission, AFreedReservationGoesToTheLongestWaitingClaim) {

@@ -71,7 +71,7 @@ TEST(Pool, ARepeatedReservationMakesNoSecondSandbox) {  // FR-178
   EXPECT_TRUE(pool.last.actions.empty());
 }
 
-TEST(Pool, AFailedCreationGoesBackToRunAndAdmission) {  // Q3, FR-187
+TEST(Pool, AFailedCreationGoesBackToRunAndAdmission) {  // Q3, FR-187, ADV-E25
   Pool pool;
   pool.reserve();
   pool.answer(core::Outcome::not_done, base::Code::limit_unenforceable);
@@ -143,6 +143,38 @@ TEST(Pool, SilenceEndsTheLease) {  // FR-181
   EXPECT_EQ(sent<core::ReservationFreed>(pool.last, admission_stream()).size(), 1U);
 }
 
+/// The run's answer and the lease's end meet: whichever is decided first holds, and there is one owner at any
+/// time.
+TEST(Pool, AtItsEndALeaseIsRenewedOrEndedAndNeverBoth) {  // ADV-E7, FR-18, FR-24
+  for (const bool kept_first : {true, false}) {
+    Pool pool;
+    pool.lease();
+    const std::string id = pool.only_id();
+    core::TimerChange timer = pool.last.timers_started.at(0);
+    ASSERT_TRUE(pool.apply(core::TimerFired{timer.key, timer.due_ms}, timer.due_ms));
+    timer = pool.last.timers_started.at(0);  // the lease's end
+    const auto keep = [&] {
+      ASSERT_TRUE(pool.apply(received(kRun, "lease#0", core::LeaseKept{id, 1}), timer.due_ms));
+    };
+    const auto end = [&] {
+      ASSERT_TRUE(pool.apply(core::TimerFired{timer.key, timer.due_ms}, timer.due_ms));
+    };
+    if (kept_first) {
+      keep();
+      EXPECT_EQ(pool.last.actions.at(0).name, "sandbox.renew");
+      end();  // of the lease as it was
+      EXPECT_TRUE(pool.events().empty());
+      EXPECT_EQ(pool.only().stage, SandboxStage::leased);
+    } else {
+      end();
+      EXPECT_EQ(sent<core::LeaseEnded>(pool.last, kRun).size(), 1U);
+      keep();
+      EXPECT_TRUE(pool.last.actions.empty()) << "a holder that comes too late renews nothing";
+      EXPECT_EQ(pool.only().stage, SandboxStage::destroying);
+    }
+  }
+}
+
 TEST(Pool, ALossThatTheHostReportsEndsTheLeaseAtOnce) {  // FR-180
   Pool pool;
   pool.lease();
@@ -161,7 +193,7 @@ TEST(Pool, ARenewalThatMeetsALostSandboxEndsTheLeaseToo) {
   EXPECT_EQ(sent<core::LeaseEnded>(pool.last, kRun).at(0).code, base::Code::sandbox_lost);
 }
 
-TEST(Pool, AReservationCalledBackWhileCreatingIsRefusedNowAndDestroyedLater) {
+TEST(Pool, AReservationCalledBackWhileCreatingIsRefusedNowAndDestroyedLater) {  // ADV-E2
   Pool pool;
   pool.reserve();
   ASSERT_TRUE(pool.apply(received(admission_stream(), "r-1", core::LeaseCancelled{}), 1));
