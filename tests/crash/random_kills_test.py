@@ -71,49 +71,40 @@ KINDS = ("resend", "probe", "ask")
 
 
 class Person(threading.Thread):
-    """Decides about operations of unknown outcome as a person would: looks at the other side, when it has come to rest."""
+    """Says what became of effects of unknown outcome as a person would: looks at the other side, when it has come to rest."""
 
     def __init__(self, cli, service):
         super().__init__(daemon=True)
         self._cli, self._service = cli, service
-        self._open = {}  # run → the name of its effects
         self._asked_since = {}
         self._ended = threading.Event()
         self.decisions = collections.Counter()
         self.problem = None
 
-    def watch(self, run, name):
-        self._open[run] = name
-
     def run(self):
         try:
-            while not self._ended.is_set():
-                for run, name in list(self._open.items()):
-                    self._look(run, name)
-                self._ended.wait(0.3)
+            while not self._ended.wait(0.3):
+                listed = self._cli.call("approvals", as_name="approver")
+                if listed.status == AWAY:
+                    continue
+                for question in listed.value["approvals"]:
+                    if (question["kind"], question["status"]) == ("outcome", "waiting"):
+                        request = question["request"]
+                        request = request if isinstance(request, dict) else json.loads(request)
+                        self._answer(question["approval_id"], request["arguments"]["url"])
         except Exception as problem:  # pylint: disable=broad-except
             self.problem = problem
 
-    def _look(self, run, name):
-        shown = self._cli.call("show", run)
-        if shown.status == AWAY:
+    def _answer(self, question, url):
+        kind, name = url.split("/")[-2:]
+        since = self._asked_since.setdefault(question, time.monotonic())
+        if time.monotonic() - since < PERSON_WAITS_SECONDS or not self._service.is_quiet(kind, name):
             return
-        detail = json.loads(shown.output)
-        if detail["summary"]["status"] in ENDED:
-            self._open.pop(run)
-        for operation in detail.get("operations", []):
-            if operation["status"] != "asking an operator":
-                continue
-            kind = operation["path"].rsplit("#", 1)[0].rsplit("/", 1)[-1]
-            key = (run, operation["path"], operation["attempt"])
-            since = self._asked_since.setdefault(key, time.monotonic())
-            if time.monotonic() - since < PERSON_WAITS_SECONDS or not self._service.is_quiet(kind, name):
-                continue
-            done = self._service.count(kind, name) > 0
-            decided = self._cli.call("decide-operation", run, operation["path"], "done" if done else "again",
-                                     "--request-id", f"{key}", *(["--result", "{}"] if done else []))
-            if decided.status == 0:
-                self.decisions["done" if done else "again"] += 1
+        done = self._service.count(kind, name) > 0
+        said = self._cli.call("settle", question, "done" if done else "again", "--request-id", question,
+                              *(["--result", "{}"] if done else []), as_name="approver")
+        if said.status == 0:
+            self.decisions["done" if done else "again"] += 1
 
     def close(self):
         self._ended.set()
@@ -170,13 +161,12 @@ class RandomKills(Case):
         wait_until(all_ended, lambda: f"the ends of {[(run, (self.statuses() or {}).get(run)) for run in runs]}", seconds,
                    poll=0.2)
 
-    def keep_at_work(self, person, enough):
+    def keep_at_work(self, enough):
         """Starts runs so that RUNS_AT_ONCE are open until `enough`; all that were started."""
         started, open_runs = [], 0
         while open_runs < RUNS_AT_ONCE or not enough():
             if open_runs < RUNS_AT_ONCE:
                 started.append(self.start_run())
-                person.watch(started[-1], self.runs[started[-1]])
             now = self.statuses()
             if now is not None:
                 open_runs = sum(now.get(run) not in ENDED for run in started)
@@ -255,17 +245,16 @@ class RandomKills(Case):
         person.start()
         try:
             begin = time.monotonic()
-            self.wait_for_ends(self.keep_at_work(person, lambda: True))
+            self.wait_for_ends(self.keep_at_work(lambda: True))
             usual = time.monotonic() - begin
             while len(self.kills) < KILLS:
                 first = self.start_run()
-                person.watch(first, self.runs[first])
                 begin = time.monotonic()
                 plan = [(begin + self.draw.uniform(0, usual), self.draw.choice(VICTIMS))
                         for _ in range(min(KILLS_A_ROUND, KILLS - len(self.kills)))]
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     killing = pool.submit(self.kill_at, server, plan)
-                    runs = self.keep_at_work(person, killing.done)  # FR-19: some begin while an engine recovers
+                    runs = self.keep_at_work(killing.done)  # FR-19: some begin while an engine recovers
                     killing.result()
                 self.wait_for_ends([first, *runs])
                 print(f"{len(self.kills)} kills, {time.monotonic() - begin:.1f} s (without: {usual:.1f} s)", flush=True)
@@ -282,7 +271,7 @@ class RandomKills(Case):
         person = Person(self.cli, self.service)
         person.start()
         try:
-            runs = self.keep_at_work(person, lambda: True)
+            runs = self.keep_at_work(lambda: True)
             wait_until(lambda: any(self.service.at_work.values()), "a request on its way", poll=0.002)
             effect, engine = server.child("effect"), server.child("engine")
             processes.send(effect, signal.SIGSTOP)
