@@ -11,6 +11,7 @@ using engine::base::Error;
 namespace {
 
 constexpr std::uint64_t kDefaultKept = std::uint64_t{8} << 20;
+constexpr std::size_t kHead = std::size_t{16} << 10;  // of each stream that is cut
 constexpr std::uint64_t kTellEvery = frames::kOutputWindow / 4;
 
 /// The same command has the same digest, in every process and version that lays it out like this.
@@ -38,17 +39,26 @@ std::string digest_of(const provider::ExecRequest& request) {
 struct Follow {
   std::uint64_t reached = 0;  // offset of the next byte
   std::uint64_t told = 0;     // offset that the host was told last
+  std::string head;
   std::string tail;
   bool at_end = false;
 
-  void add(std::string_view bytes, std::uint64_t keep) {
+  void add(std::uint64_t offset, std::string_view bytes, std::uint64_t keep) {
+    if (offset == head.size() && head.size() < kHead) head.append(bytes.substr(0, kHead - head.size()));
+    if (offset > reached) tail.clear();  // a gap: what came before does not join what comes now
     tail.append(bytes);
     // trimmed in large steps: erasing from the front moves what is left
     if (tail.size() > 2 * keep) tail.erase(0, tail.size() - keep);
   }
-  std::string take(std::uint64_t keep) {
-    if (tail.size() > keep) tail.erase(0, tail.size() - keep);
-    return std::move(tail);
+  /// Moves out what is kept: all of it as `last`, or as much of both ends as `keep` allows.
+  void take(std::uint64_t keep, std::uint64_t total, std::string& first, std::string& last) {
+    if (tail.size() < total || total > keep) {
+      head.resize(std::min<std::uint64_t>(head.size(), keep / 4));
+      const std::uint64_t most = std::min(keep, std::max<std::uint64_t>(total, head.size())) - head.size();
+      if (tail.size() > most) tail.erase(0, tail.size() - most);
+      first = std::move(head);
+    }
+    last = std::move(tail);
   }
 };
 
@@ -112,8 +122,7 @@ class ExecCall final : public Call {
       fresh.remove_prefix(stream.reached - offset);
       offset = stream.reached;
     }
-    if (offset > stream.reached) stream.tail.clear();  // a gap: what came before does not join what comes now
-    stream.add(fresh, keep_);
+    stream.add(offset, fresh, keep_);
     stream.reached = end;
     if (on_output_) {
       on_output_({output.stream() == 1 ? provider::OutputStream::out : provider::OutputStream::err, offset,
@@ -133,8 +142,8 @@ class ExecCall final : public Call {
     result.signal = done_->signal();
     result.timed_out = done_->timed_out();
     result.cancelled = done_->cancelled();
-    result.out = out_.take(keep_);
-    result.err = err_.take(keep_);
+    out_.take(keep_, done_->out_total(), result.out_head, result.out);
+    err_.take(keep_, done_->err_total(), result.err_head, result.err);
     result.out_total = done_->out_total();
     result.err_total = done_->err_total();
     result.duration_ms = done_->duration_ms();

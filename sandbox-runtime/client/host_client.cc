@@ -289,6 +289,7 @@ HostRequest create_request(const provider::CreateRequest& create) {
     item.set_kind(static_cast<std::uint32_t>(kind));
     item.set_value(limit.value);
     item.set_best_effort(limit.need == provider::Need::best_effort);
+    item.set_on_limit(static_cast<std::uint32_t>(limit.on_limit));
   }
   for (const provider::AllowedDestination& destination : create.allow) fill(destination, *out.add_allow());
   return request;

@@ -16,7 +16,7 @@
 
 namespace sandglass::sandbox_runtime::frames {
 
-constexpr std::uint16_t kInitProtocolVersion = 1;
+constexpr std::uint16_t kInitProtocolVersion = 2;
 constexpr std::size_t kMaxPacket = std::size_t{128} << 10;
 constexpr std::size_t kChunk = std::size_t{32} << 10;    // data bytes in one packet
 constexpr std::size_t kMaxStdin = std::size_t{2} << 20;  // of one exec
@@ -75,11 +75,12 @@ struct ExecStart {
   std::uint32_t drain_ms = 0;      // how long output is awaited once the command itself has ended
   std::uint32_t open_files = 0;    // RLIMIT_NOFILE; 0: as inherited
   std::uint32_t processes = 0;     // RLIMIT_NPROC; 0: as inherited
+  std::uint32_t cpu_seconds = 0;   // RLIMIT_CPU, of each process; 0: as inherited
   bool barrier = false;            // wait for ExecGo before execve
   std::string note;                // the host's own; comes back in ExecState
   static void visit(auto& with, auto& m) {
     with(m.number, m.key, m.digest, m.argv, m.env, m.cwd, m.stdin_bytes, m.ring_bytes, m.stream_bytes,
-         m.drain_ms, m.open_files, m.processes, m.barrier, m.note);
+         m.drain_ms, m.open_files, m.processes, m.cpu_seconds, m.barrier, m.note);
   }
 };
 
@@ -199,8 +200,9 @@ struct ResetDone {
 
 enum class ExecPhase : std::uint8_t { waiting = 1, running = 2, ended = 3 };
 
-/// Answers ExecStart (`asked` = its number) and Reset (`asked` = 0). `number` differs from `asked` when the
-/// key has an exec already; the host then attaches to it.
+/// Answers ExecStart and Attach (`asked` = their number) and Reset (`asked` = 0). `number` differs from
+/// `asked` when the key has an exec already; the host then attaches to it. Output before the answer to an
+/// Attach was meant for an earlier reader.
 struct ExecState {
   static constexpr auto kType = PacketType::exec_state;
   std::uint64_t asked = 0;
@@ -239,10 +241,12 @@ struct ExecEnd {
   std::uint64_t out_dropped = 0;  // bytes that are kept nowhere any more
   std::uint64_t err_dropped = 0;
   std::uint64_t duration_ms = 0;
-  bool pipes_open = false;  // something still holds the output open
+  bool pipes_open = false;   // something still holds the output open
+  std::uint64_t cpu_ns = 0;  // processor time of what had ended by then; 0: control groups count it
+  std::uint64_t left = 0;    // processes that the command has left behind; 0: control groups count them
   static void visit(auto& with, auto& m) {
     with(m.number, m.exit_code, m.signal, m.start_errno, m.start_stage, m.out_total, m.err_total,
-         m.out_dropped, m.err_dropped, m.duration_ms, m.pipes_open);
+         m.out_dropped, m.err_dropped, m.duration_ms, m.pipes_open, m.cpu_ns, m.left);
   }
 };
 

@@ -20,8 +20,13 @@ Result<provider::SandboxSpec> spec_of(const frame::v1::HostCreate& create) {
       return fail(Code::invalid_argument,
                   "the template has a limit of an unknown kind: " + std::to_string(limit.kind()));
     }
-    spec.tmpl.limits.of(kind) = {
-        limit.value(), limit.best_effort() ? provider::Need::best_effort : provider::Need::required};
+    if (limit.on_limit() > static_cast<std::uint32_t>(provider::OnLimit::kill)) {
+      return fail(Code::invalid_argument,
+                  "the template has an unknown on_limit: " + std::to_string(limit.on_limit()));
+    }
+    spec.tmpl.limits.of(kind) = {limit.value(),
+                                 limit.best_effort() ? provider::Need::best_effort : provider::Need::required,
+                                 static_cast<provider::OnLimit>(limit.on_limit())};
   }
   if (auto status = provider::check_spec(spec); !status) return std::unexpected(status.error());
   return spec;

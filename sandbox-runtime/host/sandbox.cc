@@ -236,6 +236,7 @@ void Sandbox::end(Error why, CallRef call) {
 /// Everyone who waits for something other than its beginning and its end.
 void Sandbox::fail_all(const Error& why) {
   for (auto& [call, work] : std::exchange(deferred_, {})) around_.outbox.failed(call, why);
+  after_pong_.clear();
   for (auto& [number, exec] : execs_) {
     stop_watching(exec);
     for (CallRef killer : std::exchange(exec.killers, {})) around_.outbox.done(killer);

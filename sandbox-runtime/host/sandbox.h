@@ -19,6 +19,7 @@
 #include "sandbox-runtime/frames/loop.h"
 #include "sandbox-runtime/frames/packet.h"
 #include "sandbox-runtime/host/egress_link.h"
+#include "sandbox-runtime/host/flow.h"
 #include "sandbox-runtime/host/outbox.h"
 #include "sandbox-runtime/provider/launcher.h"
 #include "schemas/sandglass/frame/v1/host.pb.h"
@@ -80,7 +81,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
  private:
   enum class State : std::uint8_t { creating, greeting, live, ending, gone };
-  enum class KillReason : std::uint8_t { none, wall, cpu, memory, cancelled };
+  enum class KillReason : std::uint8_t { none, wall, cpu, memory, limit, cancelled };
 
   struct Exec {
     std::uint64_t number = 0;
@@ -92,9 +93,18 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
     frames::Loop::WatchId memory_watch = 0;
     frames::Loop::TimerId wall_timer = 0;
     frames::Loop::TimerId cpu_timer = 0;
+    frames::Loop::TimerId look_timer = 0;
+    frames::Loop::TimerId patience = 0;          // with init: see await_init
+    engine::base::MonotonicNs second_began = 0;  // of counting refused forks
+    std::uint64_t refused = 0;
+    std::uint64_t refused_before = 0;
+    std::vector<provider::LimitHit> hits;  // seen so far
     KillReason reason = KillReason::none;
+    provider::LimitKind ended_for{};  // with KillReason::limit
     bool kill_running = false;
-    std::vector<CallRef> killers;        // to be answered when it has ended
+    std::vector<CallRef> killers;  // to be answered when it has ended
+    OutputFlow flow[2];            // of out and err
+    int states_due = 0;            // output before these answers of init was meant for an earlier reader
     std::optional<frames::ExecEnd> end;  // from init
     bool finishing = false;
     std::optional<frame::v1::HostExecDone> done;
@@ -107,7 +117,11 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   struct Transfer {
     CallRef call;
     bool put = false;
+    std::uint64_t sent = 0;  // by the sender, whichever side that is
+    std::uint64_t acked = 0;
   };
+
+  static constexpr std::uint64_t kBeat = 1;  // nonce of the regular ping
 
   // sandbox.cc
   void launched(engine::base::Result<provider::Launched> made);
@@ -137,6 +151,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void tell(const Message& message);
   void flush();
   void ping();
+  void on_pong(std::uint64_t nonce);
   std::uint64_t reset_init();
 
   // sandbox_exec.cc
@@ -151,19 +166,29 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void admit(std::uint64_t number, pid_t pid);
   void prepare_exec();
   void refuse_to_go(std::uint64_t number, const engine::base::Error& why);
-  void start_clocks(Exec& exec, std::uint64_t elapsed_ms);
-  void check_cpu(std::uint64_t number);
-  void on_memory(std::uint64_t number);
   void kill(Exec& exec, KillReason reason);
+  /// Rootless: init ends everything of the exec, and then `then` is called.
+  void end_inside(std::uint64_t number, std::move_only_function<void()> then);
   void on_exec_end(const frames::ExecEnd& end);
   void on_refused(const frames::Refused& refused);
   void on_output(const frames::Output& output);
   void finish_exec(std::uint64_t number);
-  void report(Exec& exec, const provider::Usage& usage, std::uint64_t background);
+  void report(Exec& exec, const provider::Usage& usage);
+  void add_hits(Exec& exec, const provider::Usage& usage, frame::v1::HostExecDone& done);
   void stop_watching(Exec& exec);
   void trim_execs();
   Exec* find_exec(std::uint64_t number);
   Exec* find_key(const std::string& key);
+
+  // sandbox_limits.cc
+  void await_init(Exec& exec);
+  void start_clocks(Exec& exec, std::uint64_t elapsed_ms);
+  void check_cpu(std::uint64_t number);
+  void on_memory(std::uint64_t number);
+  provider::OnLimit on_limit(provider::LimitKind kind) const;
+  void look(std::uint64_t number);
+  bool must_end(Exec& exec, const provider::LimitHit& hit);
+  static void note_hits(Exec& exec, const std::vector<provider::LimitHit>& hits);
 
   // sandbox_tree.cc
   void on_chunk(const frames::Chunk& chunk);
@@ -193,6 +218,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::uint64_t awaited_reset_ = 0;    // packets before its ResetDone belong to an earlier host
   bool pong_due_ = false;
   int missed_pongs_ = 0;
+  std::map<std::uint64_t, std::move_only_function<void()>> after_pong_;  // by the ping's nonce
+  std::uint64_t last_nonce_ = kBeat;
   std::deque<Job> jobs_;
   bool job_running_ = false;
   std::map<std::uint64_t, Exec> execs_;  // by number

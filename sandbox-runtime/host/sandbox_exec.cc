@@ -1,5 +1,6 @@
 // Execs: one number, one group, one barrier, one answer. The group exists before the child may run (V5);
 // limits are enforced and read from outside; the answer comes after nothing of the exec is left (FR-136).
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,14 +24,14 @@ using engine::base::Error;
 using engine::base::fail;
 using engine::base::Result;
 using engine::base::Status;
+using provider::LimitKind;
 
 namespace {
 
 constexpr std::size_t kKeptExecs = 200;  // ended ones whose result can be asked for again
 constexpr std::uint64_t kStreamBytes = 64ull << 20;
 constexpr std::uint32_t kDrainMs = 150;
-constexpr std::int64_t kLeastCpuPollMs = 20;
-constexpr std::int64_t kMostCpuPollMs = 1'000;
+constexpr int kPacketsPerPass = 64;
 
 /// See launcher.h.
 struct BarrierWord {
@@ -78,8 +79,12 @@ void Sandbox::attach(Exec& exec, const frame::v1::HostExec& request, CallRef cal
     around_.outbox.failed(exec.follower, {Code::unavailable, "another call follows this exec now"});
   }
   exec.follower = call;
+  exec.flow[0].attach(request.out_offset());
+  exec.flow[1].attach(request.err_offset());
+  ++exec.states_due;
   tell(frames::Attach{exec.number, request.out_offset(), request.err_offset()});
   if (!exec.done) return;
+  await_init(exec);
   frame::v1::HostMessage message;
   *message.mutable_exec_done() = *exec.done;
   around_.outbox.send(call, std::move(message));
@@ -114,10 +119,11 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   start.cwd = request.cwd();
   start.stdin_bytes = request.stdin().size();
   start.ring_bytes = limits.output_bytes;
-  start.stream_bytes = std::max(kStreamBytes, limits.output_bytes);
+  start.stream_bytes = std::max(kStreamBytes, limits.output_bytes + 1);
   start.drain_ms = kDrainMs;
   start.open_files = static_cast<std::uint32_t>(spec_.tmpl.limits.open_files.value);
   start.processes = rootless_ ? limits.pids : 0;
+  start.cpu_seconds = rootless_ ? static_cast<std::uint32_t>((limits.cpu_ms + 999) / 1000) : 0;
   start.barrier = true;
   frame::v1::HostExecRecord record;
   record.mutable_limits()->set_memory_bytes(limits.memory_bytes);
@@ -140,6 +146,7 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   exec.digest = start.digest;
   exec.limits = limits;
   exec.follower = call;
+  exec.states_due = 1;
   if (auto status = writer_.push(packet); !status) return lost("its first process does not read");
   const std::string_view input = request.stdin();
   for (std::size_t at = 0; at < input.size(); at += frames::kChunk) {
@@ -149,6 +156,7 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   }
   flush();
   // init forks meanwhile
+  await_init(exec);
   make_group(start.number, limits);
 }
 
@@ -174,7 +182,8 @@ void Sandbox::make_group(std::uint64_t number, const provider::ExecLimits& limit
 
 /// A child presents itself, or has entered its groups; the kernel says which process it is.
 void Sandbox::on_barrier() {
-  while (barrier_) {
+  // an init that somebody has taken over may send without end: others have their turn in between
+  for (int packets = 0; packets < kPacketsPerPass && barrier_; ++packets) {
     BarrierWord said;
     iovec part{&said, sizeof said};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + 64> control;
@@ -186,6 +195,8 @@ void Sandbox::on_barrier() {
     const ssize_t got = recvmsg(barrier_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    pollfd other_end{barrier_.get(), POLLRDHUP, 0};
+    if (got == 0 && ::poll(&other_end, 1, 0) == 0) continue;  // an empty packet
     if (got <= 0) {
       // its other end goes with the last process; the pidfd tells the rest
       around_.loop.unwatch(std::exchange(barrier_watch_, 0));
@@ -207,7 +218,7 @@ void Sandbox::on_barrier() {
       std::memcpy(&credentials, CMSG_DATA(item), sizeof credentials);
       pid = credentials.pid;
     }
-    if (pid <= 0) continue;
+    if (pid <= 0 || find_exec(said.number) == nullptr) continue;
     if (got == sizeof said.number) place(said.number, pid);
     if (got == sizeof said) admit(said.number, pid);
   }
@@ -255,58 +266,6 @@ void Sandbox::prepare_exec() {
            [] {}});
 }
 
-void Sandbox::start_clocks(Exec& exec, std::uint64_t elapsed_ms) {
-  const std::uint64_t number = exec.number;
-  const std::int64_t left =
-      static_cast<std::int64_t>(exec.limits.wall_ms) - static_cast<std::int64_t>(elapsed_ms);
-  exec.wall_timer = around_.loop.after(left, [this, number] {
-    if (Exec* due = find_exec(number)) {
-      due->wall_timer = 0;
-      kill(*due, KillReason::wall);
-    }
-  });
-  if (exec.limits.cpu_ms == 0) return;
-  const std::uint64_t processors = std::max<std::uint64_t>(1, (spec_.tmpl.limits.cpu.value + 999) / 1000);
-  const auto first = static_cast<std::int64_t>(exec.limits.cpu_ms / processors);
-  exec.cpu_timer = around_.loop.after(std::clamp(first, kLeastCpuPollMs, kMostCpuPollMs),
-                                      [this, number] { check_cpu(number); });
-}
-
-/// Looks at the processor time used, again no later than the rest could be used up.
-void Sandbox::check_cpu(std::uint64_t number) {
-  auto used = std::make_shared<Result<provider::Usage>>(provider::Usage{});
-  enqueue({false, [this, number, used] { *used = around_.launcher.exec_usage(spec_.id, number); },
-           [this, number, used] {
-             Exec* exec = find_exec(number);
-             if (exec == nullptr || exec->end || !*used) return;
-             exec->cpu_timer = 0;
-             const std::uint64_t used_ms = (*used)->cpu_ns / 1'000'000;
-             if (used_ms >= exec->limits.cpu_ms) return kill(*exec, KillReason::cpu);
-             const std::uint64_t processors =
-                 std::max<std::uint64_t>(1, (spec_.tmpl.limits.cpu.value + 999) / 1000);
-             const auto rest = static_cast<std::int64_t>((exec->limits.cpu_ms - used_ms) / processors);
-             exec->cpu_timer = around_.loop.after(std::clamp(rest, kLeastCpuPollMs, kMostCpuPollMs),
-                                                  [this, number] { check_cpu(number); });
-           }});
-}
-
-void Sandbox::on_memory(std::uint64_t number) {
-  Exec* exec = find_exec(number);
-  if (exec == nullptr) return;
-  std::array<char, 4096> ignored;
-  (void)!::read(exec->memory_event.get(), ignored.data(), ignored.size());
-  auto used = std::make_shared<Result<provider::Usage>>(provider::Usage{});
-  enqueue({false, [this, number, used] { *used = around_.launcher.exec_usage(spec_.id, number); },
-           [this, number, used] {
-             Exec* due = find_exec(number);
-             if (due == nullptr || !*used) return;
-             const bool hit = std::ranges::any_of((*used)->limits_hit, [](const provider::LimitHit& item) {
-               return item.kind == provider::LimitKind::memory;
-             });
-             if (hit) kill(*due, KillReason::memory);
-           }});
-}
-
 void Sandbox::kill_exec(const std::string& key, CallRef call) {
   when_live(call, [this, key, call] { kill_exec_now(key, call); });
 }
@@ -323,8 +282,15 @@ void Sandbox::kill(Exec& exec, KillReason reason) {
   if (exec.end || exec.kill_running) return;
   if (exec.reason == KillReason::none) exec.reason = reason;
   exec.kill_running = true;
-  if (rootless_) tell(frames::Signal{exec.number, 9, true});
   const std::uint64_t number = exec.number;
+  if (rootless_) {
+    return end_inside(number, [this, number] {
+      Exec* due = find_exec(number);
+      if (due == nullptr) return;
+      due->kill_running = false;
+      due->end ? finish_exec(number) : await_init(*due);
+    });
+  }
   auto killed = std::make_shared<Status>();
   enqueue({true, [this, number, killed] { *killed = around_.launcher.kill_exec(spec_.id, number); },
            [this, number, killed] {
@@ -332,13 +298,30 @@ void Sandbox::kill(Exec& exec, KillReason reason) {
              if (due == nullptr) return;
              due->kill_running = false;
              if (!*killed) return lost("an exec could not be ended: " + killed->error().message);
-             if (due->end) finish_exec(number);
+             due->end ? finish_exec(number) : await_init(*due);
            }});
+}
+
+/// Init does one thing after the other: its answer to the ping comes when the processes are gone.
+void Sandbox::end_inside(std::uint64_t number, std::move_only_function<void()> then) {
+  const std::uint64_t nonce = ++last_nonce_;
+  after_pong_.emplace(nonce, std::move(then));
+  tell(frames::Signal{number, 9, true});
+  tell(frames::Ping{nonce});
 }
 
 void Sandbox::on_output(const frames::Output& output) {
   Exec* exec = find_exec(output.number);
-  if (exec == nullptr || !exec->follower) return;
+  if (exec == nullptr || exec->states_due > 0 || output.stream < 1 || output.stream > 2) return;
+  if (exec->follower && !exec->flow[output.stream - 1].sent(output.offset, output.bytes.size())) {
+    return lost("its first process sends more output than it may");
+  }
+  const std::uint64_t end = output.offset + output.bytes.size();
+  if (end > exec->limits.output_bytes && on_limit(LimitKind::output) == provider::OnLimit::kill) {
+    exec->ended_for = LimitKind::output;
+    kill(*exec, KillReason::limit);
+  }
+  if (!exec->follower) return;
   frame::v1::HostMessage message;
   auto& out = *message.mutable_exec_output();
   out.set_stream(output.stream);
@@ -348,8 +331,9 @@ void Sandbox::on_output(const frames::Output& output) {
 }
 
 void Sandbox::exec_taken(CallRef call, const frame::v1::HostExecTaken& taken) {
-  for (const auto& [number, exec] : execs_) {
-    if (exec.follower != call) continue;
+  for (auto& [number, exec] : execs_) {
+    if (exec.follower != call || taken.stream() < 1 || taken.stream() > 2) continue;
+    exec.flow[taken.stream() - 1].taken(taken.taken());
     tell(frames::Window{number, static_cast<std::uint8_t>(taken.stream()), taken.taken()});
     return;
   }
@@ -392,7 +376,7 @@ void Sandbox::finish_exec(std::uint64_t number) {
   stop_watching(*exec);
   auto usage = std::make_shared<provider::Usage>();
   const auto answer = [this, number, usage] {
-    if (Exec* done = find_exec(number)) report(*done, *usage, usage->pids);
+    if (Exec* done = find_exec(number)) report(*done, *usage);
   };
   // an empty group is no more than a folder: nobody has to wait until it is gone
   const auto remove = [this, number] { (void)around_.launcher.remove_exec(spec_.id, number); };
@@ -402,19 +386,20 @@ void Sandbox::finish_exec(std::uint64_t number) {
            },
            [this, number, usage, answer, remove] {
              const Exec* due = find_exec(number);
-             const bool left =
-                 usage->pids > 0 || (rootless_ && due != nullptr && due->end && due->end->pipes_open);
-             if (!left) {
+             if (rootless_) {
+               if (due == nullptr || !due->end || due->end->left == 0) return answer();
+               return end_inside(number, answer);
+             }
+             if (usage->pids == 0) {
                answer();
                return enqueue({false, remove, [] {}});
              }
-             if (rootless_) tell(frames::Signal{number, 9, true});
              enqueue({true, [this, number] { (void)around_.launcher.kill_exec(spec_.id, number); }, answer});
              enqueue({false, remove, [] {}});
            }});
 }
 
-void Sandbox::report(Exec& exec, const provider::Usage& usage, std::uint64_t background) {
+void Sandbox::report(Exec& exec, const provider::Usage& usage) {
   if (!exec.end || exec.done) return;
   frame::v1::HostExecDone done;
   done.set_exit_code(exec.end->exit_code);
@@ -424,27 +409,12 @@ void Sandbox::report(Exec& exec, const provider::Usage& usage, std::uint64_t bac
   done.set_out_total(exec.end->out_total);
   done.set_err_total(exec.end->err_total);
   done.set_duration_ms(exec.end->duration_ms);
-  done.set_cpu_ns(usage.cpu_ns);
+  done.set_cpu_ns(rootless_ ? exec.end->cpu_ns : usage.cpu_ns);
   done.set_memory_peak_bytes(usage.memory_peak_bytes);
-  done.set_background(background);
-  for (const provider::LimitHit& hit : usage.limits_hit) add_hit(hit, done);
-  if (exec.reason == KillReason::wall) {
-    add_hit({provider::LimitKind::exec_wall, 1, std::to_string(exec.limits.wall_ms) + " ms of wall time"},
-            done);
-  }
-  if (exec.reason == KillReason::cpu) {
-    add_hit({provider::LimitKind::exec_cpu, 1, std::to_string(exec.limits.cpu_ms) + " ms of processor time"},
-            done);
-  }
-  for (const auto& [name, total] : {std::pair("standard output", exec.end->out_total),
-                                    std::pair("standard error", exec.end->err_total)}) {
-    if (total <= exec.limits.output_bytes) continue;
-    add_hit({provider::LimitKind::output, 1,
-             std::string(name) + ": " + std::to_string(total) + " bytes, the last " +
-                 std::to_string(exec.limits.output_bytes) + " are kept"},
-            done);
-  }
+  done.set_background(rootless_ ? exec.end->left : usage.pids);
+  add_hits(exec, usage, done);
   exec.done = done;
+  await_init(exec);
   SG_CRASH_POINT("host.exec_done");
   for (CallRef killer : std::exchange(exec.killers, {})) around_.outbox.done(killer);
   if (!exec.follower) return;
@@ -458,6 +428,8 @@ void Sandbox::stop_watching(Exec& exec) {
   exec.memory_event.reset();
   around_.loop.cancel(std::exchange(exec.wall_timer, 0));
   around_.loop.cancel(std::exchange(exec.cpu_timer, 0));
+  around_.loop.cancel(std::exchange(exec.look_timer, 0));
+  around_.loop.cancel(std::exchange(exec.patience, 0));
 }
 
 /// Results are kept until the lease ends, but not without bound: the oldest go, in init as well.

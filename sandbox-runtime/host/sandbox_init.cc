@@ -85,11 +85,18 @@ void Sandbox::on_packet(std::string_view packet) {
            static_cast<const TransferDone*>(nullptr));
       break;
     case PacketType::pong:
-      take([&](const Pong&) { pong_due_ = false; }, static_cast<const Pong*>(nullptr));
+      take([&](const Pong& pong) { on_pong(pong.nonce); }, static_cast<const Pong*>(nullptr));
       break;
     case PacketType::exec_state:
+      take(
+          [&](const ExecState& state) {
+            Exec* exec = find_exec(state.asked);
+            if (exec != nullptr && exec->states_due > 0) --exec->states_due;
+          },
+          static_cast<const ExecState*>(nullptr));
+      break;
     case PacketType::reset_done:
-      break;  // the host's own books say the same
+      break;
     default:
       good = false;
   }
@@ -114,6 +121,7 @@ void Sandbox::on_known_exec(const frames::ExecState& state) {
                  record.limits().cpu_ms(), record.limits().output_bytes()};
   if (state.phase != frames::ExecPhase::ended) start_clocks(exec, state.elapsed_ms);
   // the end of an ended one comes again with this
+  ++exec.states_due;
   tell(frames::Attach{state.number, 0, 0});
 }
 
@@ -123,13 +131,18 @@ std::uint64_t Sandbox::reset_init() {
   return nonce;
 }
 
+void Sandbox::on_pong(std::uint64_t nonce) {
+  if (nonce == kBeat) pong_due_ = false;
+  if (auto waiting = after_pong_.extract(nonce)) waiting.mapped()();
+}
+
 /// A first process that does not answer any more makes the sandbox unusable, however its commands fare
 /// (ADV-B25).
 void Sandbox::ping() {
   missed_pongs_ = pong_due_ ? missed_pongs_ + 1 : 0;
   if (missed_pongs_ >= kMaxMissed) return lost("its first process does not answer any more");
   pong_due_ = true;
-  tell(frames::Ping{1});
+  tell(frames::Ping{kBeat});
   if (control_) ping_timer_ = around_.loop.after(kPingMs, [this] { ping(); });
 }
 

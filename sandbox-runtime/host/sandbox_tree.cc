@@ -42,13 +42,18 @@ std::uint64_t Sandbox::transfer_of(CallRef call) const {
 void Sandbox::tree_chunk(CallRef call, const std::string& data) {
   const std::uint64_t id = transfer_of(call);
   if (id == 0) return;  // failed meanwhile; the rest of it is void
+  transfers_[id].sent += data.size();
   for (std::size_t at = 0; at < data.size() && control_; at += frames::kChunk) {
     tell(frames::Chunk{id, std::string_view(data).substr(at, frames::kChunk)});
   }
 }
 
 void Sandbox::tree_ack(CallRef call, std::uint64_t offset) {
-  if (const std::uint64_t id = transfer_of(call); id != 0) tell(frames::Ack{id, offset});
+  const std::uint64_t id = transfer_of(call);
+  if (id == 0) return;
+  Transfer& transfer = transfers_[id];
+  transfer.acked = std::max(transfer.acked, std::min(offset, transfer.sent));
+  tell(frames::Ack{id, offset});
 }
 
 void Sandbox::cancel_tree(CallRef call) {
@@ -61,6 +66,11 @@ void Sandbox::cancel_tree(CallRef call) {
 void Sandbox::on_chunk(const frames::Chunk& chunk) {
   const auto found = transfers_.find(chunk.id);
   if (found == transfers_.end() || found->second.put) return;
+  Transfer& transfer = found->second;
+  transfer.sent += chunk.bytes.size();
+  if (transfer.sent - transfer.acked > frames::kTransferWindow + frames::kChunk) {
+    return lost("its first process sends more of a tree than it may");
+  }
   frame::v1::HostMessage message;
   message.mutable_tree_chunk()->set_data(chunk.bytes.data(), chunk.bytes.size());
   around_.outbox.send(found->second.call, std::move(message));
@@ -68,7 +78,9 @@ void Sandbox::on_chunk(const frames::Chunk& chunk) {
 
 void Sandbox::on_ack(const frames::Ack& ack) {
   const auto found = transfers_.find(ack.id);
-  if (found == transfers_.end() || !found->second.put) return;
+  if (found == transfers_.end() || !found->second.put || ack.offset <= found->second.acked) return;
+  if (ack.offset > found->second.sent) return lost("its first process acknowledges what it was not sent");
+  found->second.acked = ack.offset;
   frame::v1::HostMessage message;
   message.mutable_tree_ack()->set_offset(ack.offset);
   around_.outbox.send(found->second.call, std::move(message));

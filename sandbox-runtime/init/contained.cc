@@ -1,12 +1,10 @@
 #include "sandbox-runtime/init/contained.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,15 +25,15 @@ using engine::base::UniqueFd;
 AsUser::AsUser(const Identity& identity) : changed_(identity.change), keeper_fd_(identity.keeper_fd) {
   if (!changed_) return;
   prctl(PR_GET_PDEATHSIG, &death_signal_, 0, 0, 0);
-  setfsgid(identity.gid);
-  setfsuid(identity.uid);
+  gid_before_ = setfsgid(identity.gid);
+  uid_before_ = setfsuid(identity.uid);
   keep_promises();
 }
 
 AsUser::~AsUser() {
   if (!changed_) return;
-  setfsuid(0);
-  setfsgid(0);
+  setfsuid(static_cast<uid_t>(uid_before_));
+  setfsgid(static_cast<gid_t>(gid_before_));
   keep_promises();
 }
 
@@ -122,63 +120,6 @@ Error file_error(int error, std::string_view doing, std::string_view path) {
   }
   return {code,
           std::string(doing) + " " + engine::base::quote_for_terminal(path.substr(0, 400)) + ": " + why};
-}
-
-namespace {
-
-/// Unlinks what is in `folder`; folders in it are moved up into `top` under fresh names. False: nothing could
-/// be done.
-bool flatten(int top, UniqueFd folder, std::uint64_t& fresh) {
-  DIR* stream = fdopendir(folder.release());
-  if (stream == nullptr) return false;
-  const int fd = dirfd(stream);
-  bool fine = true;
-  while (const dirent* item = readdir(stream)) {
-    const std::string_view name = item->d_name;
-    if (name == "." || name == "..") continue;
-    if (unlinkat(fd, item->d_name, 0) == 0) continue;
-    // a folder that forbids it to its owner would otherwise stay: it is opened up first
-    fchmodat(fd, item->d_name, 0700, 0);
-    bool moved = false;
-    for (int tries = 0; !moved && tries < 100; ++tries) {
-      const std::string up = ".up-" + std::to_string(fresh++);
-      moved = renameat(fd, item->d_name, top, up.c_str()) == 0;
-    }
-    fine = moved && fine;
-  }
-  closedir(stream);
-  return fine;
-}
-
-}  // namespace
-
-void remove_tree(int folder, const std::string& name) {
-  if (unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) return;
-  UniqueFd top = open_contained(folder, name, O_RDONLY | O_DIRECTORY);
-  if (!top) return;
-  std::uint64_t fresh = 0;
-  // Each pass empties every folder that lies directly in `top` by one level; what it finds there comes up.
-  for (bool again = true; again;) {
-    again = false;
-    DIR* stream = fdopendir(fcntl(top.get(), F_DUPFD_CLOEXEC, 3));
-    if (stream == nullptr) return;
-    rewinddir(stream);
-    bool moved = true;
-    while (const dirent* item = readdir(stream)) {
-      const std::string_view entry = item->d_name;
-      if (entry == "." || entry == "..") continue;
-      if (unlinkat(top.get(), item->d_name, 0) == 0) continue;
-      if (unlinkat(top.get(), item->d_name, AT_REMOVEDIR) == 0) continue;
-      fchmodat(top.get(), item->d_name, 0700, 0);
-      UniqueFd below = open_contained(top.get(), item->d_name, O_RDONLY | O_DIRECTORY);
-      moved = below && flatten(top.get(), std::move(below), fresh) && moved;
-      if (unlinkat(top.get(), item->d_name, AT_REMOVEDIR) != 0) moved = false;
-      again = true;
-    }
-    closedir(stream);
-    if (!moved) break;
-  }
-  unlinkat(folder, name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace sandglass::sandbox_runtime::init

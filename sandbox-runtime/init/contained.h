@@ -35,6 +35,8 @@ class AsUser {
 
   bool changed_ = false;
   int keeper_fd_ = -1;
+  int uid_before_ = 0;
+  int gid_before_ = 0;
   int death_signal_ = 0;
 };
 
@@ -54,9 +56,5 @@ engine::base::Result<Place> resolve_place(const std::string& workspace, std::str
 /// The error for a failed file call: path_refused for what containment refuses, disk_full, not_found, else
 /// io_error. `path` is quoted safely.
 engine::base::Error file_error(int error, std::string_view doing, std::string_view path);
-
-/// Removes `name` in `folder` with everything below it, however deep, without recursion and without following
-/// a link.
-void remove_tree(int folder, const std::string& name);
 
 }  // namespace sandglass::sandbox_runtime::init

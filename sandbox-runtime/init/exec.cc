@@ -1,5 +1,6 @@
 #include "sandbox-runtime/init/exec.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstring>
 
 #include "engine/base/text.h"
+#include "sandbox-runtime/init/minder.h"
 
 namespace sandglass::sandbox_runtime::init {
 
@@ -24,14 +26,15 @@ constexpr int kReadsPerPass = 8;
 }  // namespace
 
 void Stream::skip_dropped() {
-  if (sent >= ring.oldest()) return;
-  const std::uint64_t size = ring.oldest() - sent;
+  const std::uint64_t next = ring.next_kept(sent);
+  if (next == sent) return;
+  const std::uint64_t size = next - sent;
   if (!gaps.empty() && gaps.back().first == sent) {
-    gaps.back() = {ring.oldest(), gaps.back().second + size};
+    gaps.back() = {next, gaps.back().second + size};
   } else {
-    gaps.emplace_back(ring.oldest(), size);
+    gaps.emplace_back(next, size);
   }
-  sent = ring.oldest();
+  sent = next;
 }
 
 void Stream::take(std::uint64_t offset) {
@@ -47,10 +50,12 @@ std::uint64_t Stream::room() const {
 
 Exec::Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, MonotonicNs now)
     : request_(std::move(request)),
-      pid_(spawned.pid),
+      pid_(spawned.minder ? -1 : spawned.pid),
+      minder_(spawned.minder ? spawned.pid : -1),
       in_(std::move(spawned.in)),
       go_(std::move(spawned.go)),
       failure_(std::move(spawned.failure)),
+      minder_words_(std::move(spawned.minder)),
       out_(request_.ring_bytes, budget),
       err_(request_.ring_bytes, budget),
       stdin_due_(request_.stdin_bytes),
@@ -110,6 +115,28 @@ void Exec::read_failure() {
                    kStages[stage] + "): " + std::strerror(failure.error) + "\n");
 }
 
+void Exec::read_minder(MonotonicNs now) {
+  MinderWord word;
+  while (minder_words_) {
+    const ssize_t got = ::read(minder_words_.get(), &word, sizeof word);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got != sizeof word) return minder_words_.reset();
+    pid_ = word.command;
+    if (word.ended == 0) continue;
+    cpu_ns_ = word.cpu_ns;
+    process_ended(word.status, now);
+  }
+}
+
+bool Exec::minder_ended(int status, MonotonicNs now) {
+  read_minder(now);
+  minder_ = -1;
+  const bool orderly = WIFEXITED(status) && WEXITSTATUS(status) == 0 && gone_;
+  if (!gone_) process_ended(orderly ? status : SIGKILL, now);
+  return orderly;
+}
+
 void Exec::process_ended(int status, MonotonicNs now) {
   if (failure_) read_failure();
   pid_ = -1;
@@ -154,7 +181,15 @@ void Exec::output_taken(int number, std::uint64_t offset, MonotonicNs now) {
 /// True while the command may be made to wait because its reader is behind.
 bool Exec::slowed(const Stream& stream) const {
   return attached_ && !stalled_ && !gone_ && stream.ring.total() < request_.stream_bytes &&
-         stream.ring.total() - stream.sent >= stream.ring.limit();
+         stream.ring.total() - stream.sent >= stream.ring.room();
+}
+
+/// How much may be read at once: no more than fits beside what its reader has not had yet.
+std::size_t Exec::readable(const Stream& stream, std::size_t most) const {
+  const bool followed = attached_ && !stalled_ && !gone_ && stream.ring.total() < request_.stream_bytes;
+  const std::uint64_t unsent = stream.ring.total() - stream.sent;
+  if (!followed || unsent >= stream.ring.room()) return most;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(most, stream.ring.room() - unsent));
 }
 
 bool Exec::wants_output(int number) const {
@@ -167,7 +202,7 @@ void Exec::read_output(int number, MonotonicNs now) {
   static std::array<char, kReadSize> buffer;
   for (int reads = 0; target.pipe && (gone_ || (reads < kReadsPerPass && !slowed(target))); ++reads) {
     if (reads > 64 * kReadsPerPass) break;  // something that outlives the command floods: time decides
-    const ssize_t got = ::read(target.pipe.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(target.pipe.get(), buffer.data(), readable(target, buffer.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got <= 0) {
@@ -236,10 +271,12 @@ frames::ExecEnd Exec::end() const {
   message.start_stage = kStages[start_failure_.stage];
   message.out_total = out_.ring.total();
   message.err_total = err_.ring.total();
-  message.out_dropped = out_.ring.oldest();
-  message.err_dropped = err_.ring.oldest();
+  message.out_dropped = out_.ring.dropped();
+  message.err_dropped = err_.ring.dropped();
   message.duration_ms = static_cast<std::uint64_t>((gone_at_ - started_at_) / kMs);
   message.pipes_open = pipes_open_;
+  message.cpu_ns = cpu_ns_;
+  if (minder_ > 0) message.left = count_below(minder_);
   return message;
 }
 

@@ -28,7 +28,7 @@ struct Stream {
   /// Bytes that were skipped beyond `taken`: where each gap ends, and its size.
   std::deque<std::pair<std::uint64_t, std::uint64_t>> gaps;
 
-  /// Goes on with the oldest byte that is still kept.
+  /// Goes on with the next byte that is still kept.
   void skip_dropped();
   void take(std::uint64_t offset);
   /// How many bytes may be sent now.
@@ -45,8 +45,12 @@ class Exec {
   std::uint64_t number() const { return request_.number; }
   const std::string& key() const { return request_.key; }
   const frames::Digest& digest() const { return request_.digest; }
+  /// Of the command; -1 before it is known (minded) and after its end.
   pid_t pid() const { return pid_; }
-  bool live() const { return pid_ > 0; }
+  /// The command runs or is about to.
+  bool live() const { return !gone_; }
+  /// Lives as long as anything of the exec does; -1: not minded, or nothing lives.
+  pid_t minder() const { return minder_; }
   /// Let go past the barrier.
   bool started() const { return running_; }
   /// The command has ended and its output is drained, or no longer awaited.
@@ -55,6 +59,8 @@ class Exec {
   void go(bool ok, MonotonicNs now);
   void add_stdin(std::string_view bytes);
   void process_ended(int status, MonotonicNs now);
+  /// False: it did not end by itself. Whatever it held together is loose now.
+  bool minder_ended(int status, MonotonicNs now);
   void attach(std::uint64_t out_offset, std::uint64_t err_offset, MonotonicNs now);
   void detach();
   void output_taken(int stream, std::uint64_t offset, MonotonicNs now);
@@ -63,6 +69,7 @@ class Exec {
   void read_output(int stream, MonotonicNs now);
   void write_stdin();
   void read_failure();
+  void read_minder(MonotonicNs now);
 
   /// Settles what time decides. Returns when to call again, if ever.
   std::optional<MonotonicNs> settle(MonotonicNs now);
@@ -79,9 +86,11 @@ class Exec {
   int output_fd(int stream) const { return stream == 1 ? out_.pipe.get() : err_.pipe.get(); }
   int stdin_fd() const { return in_.get(); }
   int failure_fd() const { return failure_.get(); }
+  int minder_fd() const { return minder_words_.get(); }
   Stream& stream(int number) { return number == 1 ? out_ : err_; }
   bool stdin_watched = false;
   bool failure_watched = false;
+  bool minder_watched = false;
 
   /// Gives the rings' memory back; only of an ended exec.
   void release_output();
@@ -90,11 +99,13 @@ class Exec {
 
  private:
   bool slowed(const Stream& stream) const;
+  std::size_t readable(const Stream& stream, std::size_t most) const;
   void finish(MonotonicNs now);
 
   frames::ExecStart request_;
   pid_t pid_;
-  engine::base::UniqueFd in_, go_, failure_;
+  pid_t minder_ = -1;
+  engine::base::UniqueFd in_, go_, failure_, minder_words_;
   Stream out_, err_;
   std::string stdin_;        // not yet written
   std::uint64_t stdin_due_;  // not yet come
@@ -105,6 +116,7 @@ class Exec {
   bool running_ = false;  // let go
   std::int32_t exit_code_ = -1;
   std::int32_t signal_ = 0;
+  std::uint64_t cpu_ns_ = 0;
   StartFailure start_failure_;
   MonotonicNs started_at_;
   MonotonicNs gone_at_ = 0;

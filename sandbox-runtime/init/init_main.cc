@@ -19,6 +19,7 @@ int main() {
   options.spawn.workspace = "/workspace";
   options.spawn.barrier_fd = 4;
   options.spawn.identity.keeper_fd = 5;
+  options.spawn.minded = options.rootless;
   init::Supervisor supervisor(options);
   return supervisor.run() ? 0 : 71;
 }

@@ -18,6 +18,8 @@
 #include <cstring>
 #include <vector>
 
+#include "sandbox-runtime/init/minder.h"
+
 namespace sandglass::sandbox_runtime::init {
 
 using engine::base::Code;
@@ -75,6 +77,13 @@ void default_signals() {
 bool set_limit(__rlimit_resource resource, rlim_t value) {
   const rlimit limit{value, value};
   return setrlimit(resource, &limit) == 0;
+}
+
+/// The kernel counts init and the minder, too.
+rlim_t processes_for(rlim_t wanted) {
+  constexpr rlim_t kOurs = 2;
+  rlimit now{};
+  return getrlimit(RLIMIT_NPROC, &now) == 0 ? std::min(wanted + kOurs, now.rlim_max) : wanted;
 }
 
 /// From root inside, with a few capabilities, to the sandbox's user with none and no way to any.
@@ -199,10 +208,12 @@ bool pass_barrier(const Child& child) {
   const frames::ExecStart& request = child.request;
   if (!set_limit(RLIMIT_CORE, 0) ||
       (request.open_files > 0 && !set_limit(RLIMIT_NOFILE, request.open_files)) ||
-      (request.processes > 0 && !set_limit(RLIMIT_NPROC, request.processes))) {
+      (request.processes > 0 && !set_limit(RLIMIT_NPROC, processes_for(request.processes))) ||
+      (request.cpu_seconds > 0 && !set_limit(RLIMIT_CPU, request.cpu_seconds))) {
     give_up(child, limits);
   }
   if (!become_user(child.options.identity)) give_up(child, identity);
+  if (child.options.minded && (errno = keep_signals_below()) != 0) give_up(child, limits);
   if (!enter_folder(child.options.workspace, request.cwd)) give_up(child, cwd);
   if (!pass_barrier(child)) give_up(child, barrier);
   // nothing but 0 to 2 goes on (ADV-A17); the failure pipe closes by itself when execve works
@@ -222,13 +233,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }  // namespace
 
 Result<Spawned> spawn(const frames::ExecStart& request, const SpawnOptions& options) {
-  Ends in, out, err, go, failure;
+  Ends in, out, err, go, failure, word;
   if (request.stdin_bytes > 0) {
     if (!make_pipe(in)) return fail(Code::io_error, std::string("making a pipe: ") + std::strerror(errno));
   } else {
     in.read.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  if (!in.read || !make_pipe(out) || !make_pipe(err) || !make_pipe(go) || !make_pipe(failure)) {
+  if (!in.read || !make_pipe(out) || !make_pipe(err) || !make_pipe(go) || !make_pipe(failure) ||
+      (options.minded && !make_pipe(word))) {
     return fail(Code::io_error, std::string("making a pipe: ") + std::strerror(errno));
   }
   Child child{request, options, pointers(request.argv), pointers(request.env)};
@@ -242,18 +254,21 @@ Result<Spawned> spawn(const frames::ExecStart& request, const SpawnOptions& opti
   if (pid == 0) {
     // its own copy of the write end would keep the child waiting if init ended
     go.write.reset();
+    if (options.minded) be_minder(word.write.get(), [&] { become_command(child); });
     become_command(child);
   }
   unblock(in.write);
   unblock(out.read);
   unblock(err.read);
   unblock(failure.read);
+  unblock(word.read);
   return Spawned{pid,
                  std::move(in.write),
                  std::move(out.read),
                  std::move(err.read),
                  std::move(go.write),
-                 std::move(failure.read)};
+                 std::move(failure.read),
+                 std::move(word.read)};
 }
 
 }  // namespace sandglass::sandbox_runtime::init

@@ -17,6 +17,7 @@ struct SpawnOptions {
   Identity identity;
   std::string workspace;
   int barrier_fd = -1;  // where the child presents itself; -1: nobody asks
+  bool minded = false;  // no control groups: a minder holds the exec's processes together
 };
 
 /// What the child reports when it could not become the command.
@@ -34,6 +35,7 @@ struct Spawned {
   engine::base::UniqueFd err;
   engine::base::UniqueFd go;       // one byte 'g' lets the child go on; closing it ends the child
   engine::base::UniqueFd failure;  // gives one StartFailure, or ends empty when execve has worked
+  engine::base::UniqueFd minder;   // if minded: gives MinderWords; `pid` is the minder's then
 };
 
 /// All descriptors are non-blocking (but `go`) and close on exec.

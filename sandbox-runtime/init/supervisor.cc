@@ -24,9 +24,10 @@ namespace {
 constexpr std::size_t kRingMemory = std::size_t{24} << 20;
 constexpr std::size_t kMaxQueued = std::size_t{1} << 20;
 constexpr int kPacketsPerTurn = 64;
+constexpr std::size_t kRemoverCalls = 500;  // a few milliseconds
 
 // what an epoll event is about: the exec's number above, this below
-enum Watch : std::uint64_t { control = 0, child = 1, out = 2, err = 3, in = 4, failure = 5 };
+enum Watch : std::uint64_t { control = 0, child = 1, out = 2, err = 3, in = 4, failure = 5, minder = 6 };
 constexpr std::uint64_t tag_of(std::uint64_t number, Watch what) {
   return number << 3 | what;
 }
@@ -40,7 +41,11 @@ MonotonicNs now_ns() {
 }  // namespace
 
 Supervisor::Supervisor(SupervisorOptions options)
-    : options_(std::move(options)), writer_(kMaxQueued), budget_{kRingMemory}, buffer_(frames::kMaxPacket) {}
+    : options_(std::move(options)),
+      writer_(kMaxQueued),
+      budget_{kRingMemory},
+      remover_(options_.spawn.identity),
+      buffer_(frames::kMaxPacket) {}
 
 Status Supervisor::start() {
   sigset_t mask;
@@ -90,7 +95,7 @@ Status Supervisor::turn() {
   }
   int timeout =
       wake ? static_cast<int>(std::clamp<MonotonicNs>((*wake - now) / 1'000'000 + 1, 1, 60'000)) : -1;
-  if (busy && !want_write) timeout = 0;
+  if ((busy && !want_write) || !remover_.idle()) timeout = 0;
   std::array<epoll_event, 32> events;
   const int count = epoll_wait(epoll_.get(), events.data(), events.size(), timeout);
   if (count < 0 && errno != EINTR)
@@ -111,8 +116,10 @@ Status Supervisor::turn() {
       if (what == err) exec->read_output(2, now);
       if (what == in) exec->write_stdin();
       if (what == failure) exec->read_failure();
+      if (what == minder) exec->read_minder(now);
     }
   }
+  if (!remover_.idle()) remover_.step(kRemoverCalls);
   return {};
 }
 
@@ -210,7 +217,12 @@ void Supervisor::reap() {
     if (pid <= 0) return;
     const MonotonicNs now = now_ns();
     for (auto& [number, exec] : execs_) {
-      if (exec->pid() == pid) exec->process_ended(status, now);
+      if (exec->minder() == pid) {
+        // Somebody has ended it: whose its processes are can no longer be told, so no command goes on.
+        if (!exec->minder_ended(status, now)) kill_everything();
+      } else if (exec->pid() == pid && exec->minder() < 0) {
+        exec->process_ended(status, now);
+      }
     }
   }
 }
@@ -236,6 +248,7 @@ void Supervisor::watch(Exec& exec) {
   set_watch(exec.stdin_fd(), exec.stdin_watched, exec.wants_stdin(), tag_of(number, in), EPOLLOUT);
   set_watch(exec.failure_fd(), exec.failure_watched, exec.failure_fd() >= 0, tag_of(number, failure),
             EPOLLIN);
+  set_watch(exec.minder_fd(), exec.minder_watched, exec.minder_fd() >= 0, tag_of(number, minder), EPOLLIN);
 }
 
 Exec* Supervisor::find(std::uint64_t number) {

@@ -18,6 +18,7 @@
 #include "sandbox-runtime/frames/packet.h"
 #include "sandbox-runtime/init/exec.h"
 #include "sandbox-runtime/init/tree_reader.h"
+#include "sandbox-runtime/init/tree_remover.h"
 #include "sandbox-runtime/init/tree_writer.h"
 
 namespace sandglass::sandbox_runtime::init {
@@ -72,6 +73,7 @@ class Supervisor {
   void transfer_failed(std::uint64_t id, const engine::base::Error& error);
   void transfer_done(std::uint64_t id, std::uint64_t entries, std::uint64_t bytes);
   void kill_all_of(Exec& exec);
+  void kill_everything();
   void reap();
   void send_what_is_due();
   bool send_one();
@@ -91,6 +93,7 @@ class Supervisor {
   RingBudget budget_;
   std::map<std::uint64_t, std::unique_ptr<Exec>> execs_;  // by number
   std::unordered_map<std::string, std::uint64_t> by_key_;
+  TreeRemover remover_;
   std::map<std::uint64_t, Transfer> transfers_;
   std::uint64_t turn_of_ = 0;  // fairness between the outputs
   std::vector<char> buffer_;

@@ -1,17 +1,11 @@
 // What each packet of the host does.
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <set>
 
+#include "sandbox-runtime/init/minder.h"
 #include "sandbox-runtime/init/supervisor.h"
 
 namespace sandglass::sandbox_runtime::init {
@@ -47,7 +41,7 @@ void Supervisor::on(const frames::Reset& message) {
   std::erase_if(execs_, [&](const auto& item) {
     const Exec& exec = *item.second;
     if (exec.started() || !exec.live()) return false;
-    kill(exec.pid(), SIGKILL);
+    if (exec.pid() > 0) kill(exec.pid(), SIGKILL);  // otherwise it ends because nobody can let it go any more
     send(encode(exec.state(0, now)));
     by_key_.erase(exec.key());
     return true;
@@ -130,7 +124,11 @@ void Supervisor::on(const frames::Window& message) {
 }
 
 void Supervisor::on(const frames::Attach& message) {
-  if (Exec* exec = find(message.number)) exec->attach(message.out_offset, message.err_offset, now_ns());
+  Exec* exec = find(message.number);
+  if (exec == nullptr) return;
+  const MonotonicNs now = now_ns();
+  exec->attach(message.out_offset, message.err_offset, now);
+  send(encode(exec->state(message.number, now)));
 }
 
 void Supervisor::on(const frames::Forget& message) {
@@ -149,65 +147,20 @@ void Supervisor::on(const frames::Signal& message) {
   Exec* exec = find(message.number);
   if (exec == nullptr) return;
   if (message.all) return kill_all_of(*exec);
-  if (exec->live()) kill(-exec->pid(), message.signal);
+  if (exec->pid() > 0) kill(-exec->pid(), message.signal);
 }
 
-namespace {
-
-/// Parent and session of a process; zeros when it has gone.
-struct Kinship {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  pid_t session = 0;
-};
-
-std::vector<Kinship> all_processes() {
-  std::vector<Kinship> found;
-  DIR* proc = opendir("/proc");
-  if (proc == nullptr) return found;
-  while (const dirent* item = readdir(proc)) {
-    const long pid = strtol(item->d_name, nullptr, 10);
-    if (pid <= 1) continue;
-    const std::string path = std::string("/proc/") + item->d_name + "/stat";
-    const engine::base::UniqueFd stat(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    char text[1024];
-    const ssize_t size = stat ? read(stat.get(), text, sizeof text - 1) : -1;
-    if (size <= 0) continue;
-    text[size] = 0;
-    // the command's name may hold anything; the last ')' ends it
-    const char* after = strrchr(text, ')');
-    Kinship kin{static_cast<pid_t>(pid), 0, 0};
-    int group = 0;
-    if (after != nullptr && sscanf(after + 1, " %*c %d %d %d", &kin.parent, &group, &kin.session) == 3) {
-      found.push_back(kin);
-    }
-  }
-  closedir(proc);
-  return found;
+void Supervisor::kill_everything() {
+  if (options_.process_one) kill(-1, SIGKILL);
 }
 
-}  // namespace
-
-/// Without control groups there is no sure way to tell the processes of two execs apart; when only one lives,
-/// all processes but this one are its own.
+/// With control groups it is the host that ends what is left; this is for where there are none.
 void Supervisor::kill_all_of(Exec& exec) {
-  const auto live = std::ranges::count_if(execs_, [](const auto& item) { return !item.second->ended(); });
-  if (options_.process_one && live <= 1) {
-    kill(-1, SIGKILL);
+  if (exec.minder() > 0) {
+    if (!kill_below(exec.minder())) kill_everything();
     return;
   }
-  if (!exec.live()) return;
-  std::set<pid_t> doomed{exec.pid()};
-  for (bool more = true; more;) {
-    more = false;
-    for (const Kinship& kin : all_processes()) {
-      if ((doomed.contains(kin.parent) || kin.session == exec.pid()) && doomed.insert(kin.pid).second) {
-        kill(kin.pid, SIGSTOP);  // so that it makes no new ones meanwhile
-        more = true;
-      }
-    }
-  }
-  for (pid_t pid : doomed) kill(pid, SIGKILL);
+  if (exec.pid() > 0) kill(-exec.pid(), SIGKILL);
 }
 
 void Supervisor::transfer_failed(std::uint64_t id, const Error& error) {
@@ -229,7 +182,7 @@ void Supervisor::on(const frames::PutOpen& message) {
     return transfer_failed(message.id, {Code::overloaded, "too many transfers run in this sandbox at once"});
   }
   auto writer = TreeWriter::open(options_.spawn.workspace, message.path, message.id,
-                                 {message.max_bytes, message.max_entries}, options_.spawn.identity);
+                                 {message.max_bytes, message.max_entries}, options_.spawn.identity, remover_);
   if (!writer) return transfer_failed(message.id, writer.error());
   transfers_[message.id].put = std::move(*writer);
 }

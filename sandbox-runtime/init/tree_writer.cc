@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 namespace sandglass::sandbox_runtime::init {
 
@@ -25,6 +26,8 @@ using frames::TreeItem;
 namespace {
 
 constexpr int kFolder = O_PATH | O_DIRECTORY;
+constexpr int kNameTries = 1000;
+constexpr std::size_t kCallsAtOnce = 4'000;
 
 std::unexpected<engine::base::Error> file_failure(std::string_view doing, std::string_view path) {
   return std::unexpected(file_error(errno, doing, path));
@@ -38,11 +41,11 @@ bool is_folder(int folder, const std::string& name) {
 }  // namespace
 
 Result<std::unique_ptr<TreeWriter>> TreeWriter::open(const std::string& workspace, const std::string& path,
-                                                     std::uint64_t tag, TreeLimits limits,
-                                                     Identity identity) {
+                                                     std::uint64_t tag, TreeLimits limits, Identity identity,
+                                                     TreeRemover& remover) {
   auto place = resolve_place(workspace, path);
   if (!place) return std::unexpected(place.error());
-  std::unique_ptr<TreeWriter> writer(new TreeWriter(limits, identity));
+  std::unique_ptr<TreeWriter> writer(new TreeWriter(limits, identity, remover));
   if (auto status = writer->begin(std::move(*place), tag); !status) return std::unexpected(status.error());
   return writer;
 }
@@ -59,13 +62,12 @@ Status TreeWriter::begin(Place place, std::uint64_t tag) {
     missing = missing.empty() ? last : last + "/" + missing;
     place.path.resize(slash == std::string::npos ? 0 : slash);
   }
-  const std::string name = ".sandglass-put-" + std::to_string(tag);
-  if (mkdirat(anchor_.get(), name.c_str(), 0755) != 0) {
-    if (errno != EEXIST)
+  // The first free name: one that is there is somebody's, or on its way to the remover.
+  std::string name = ".sandglass-put-" + std::to_string(tag);
+  for (int tries = 1; mkdirat(anchor_.get(), name.c_str(), 0755) != 0; ++tries) {
+    if (errno != EEXIST || tries > kNameTries)
       return file_failure("making a folder in", place.path.empty() ? "the workspace" : place.path);
-    remove_tree(anchor_.get(), name);
-    if (mkdirat(anchor_.get(), name.c_str(), 0755) != 0)
-      return file_failure("making a folder in", place.path);
+    name = ".sandglass-put-" + std::to_string(tag) + "-" + std::to_string(tries);
   }
   stage_name_ = name;
   stage_ = open_contained(anchor_.get(), name, kFolder);
@@ -83,10 +85,15 @@ Status TreeWriter::begin(Place place, std::uint64_t tag) {
 }
 
 TreeWriter::~TreeWriter() {
-  if (stage_name_.empty()) return;
-  const AsUser as_user(identity_);
   file_.reset();
-  remove_tree(anchor_.get(), stage_name_);
+  give_to_remover();
+}
+
+/// What can be removed soon is gone when this returns.
+void TreeWriter::give_to_remover() {
+  if (stage_name_.empty()) return;
+  remover_.add(std::move(anchor_), std::exchange(stage_name_, {}));
+  remover_.step(kCallsAtOnce);
 }
 
 Status TreeWriter::feed(std::string_view bytes) {
@@ -178,8 +185,7 @@ Status TreeWriter::end(std::uint64_t entries, std::uint64_t bytes) {
     folders.pop_back();
     if (auto status = merge_folder(below, folders); !status) return status;
   }
-  remove_tree(anchor_.get(), stage_name_);
-  stage_name_.clear();
+  give_to_remover();
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "sandbox-runtime/frames/tree_stream.h"
 #include "sandbox-runtime/init/contained.h"
 #include "sandbox-runtime/init/content_hash.h"
+#include "sandbox-runtime/init/tree_remover.h"
 
 namespace sandglass::sandbox_runtime::init {
 
@@ -22,10 +23,12 @@ struct TreeLimits {
 
 class TreeWriter final : public frames::TreeVisitor {
  public:
-  /// Makes the folder beside. `tag` is unique among transfers of this sandbox.
+  /// Makes the folder beside, under a name with `tag` in it. `remover`, which outlives this, gets what is
+  /// left of it.
   static engine::base::Result<std::unique_ptr<TreeWriter>> open(const std::string& workspace,
                                                                 const std::string& path, std::uint64_t tag,
-                                                                TreeLimits limits, Identity identity);
+                                                                TreeLimits limits, Identity identity,
+                                                                TreeRemover& remover);
   /// Removes what was made beside, if the tree did not come to its end.
   ~TreeWriter() override;
 
@@ -36,7 +39,9 @@ class TreeWriter final : public frames::TreeVisitor {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  TreeWriter(TreeLimits limits, Identity identity) : limits_(limits), identity_(identity) {}
+  TreeWriter(TreeLimits limits, Identity identity, TreeRemover& remover)
+      : limits_(limits), identity_(identity), remover_(remover) {}
+  void give_to_remover();
   engine::base::Status begin(Place place, std::uint64_t tag);
   engine::base::Status entry(const frames::TreeHeader& header) override;
   engine::base::Status data(std::string_view piece) override;
@@ -49,9 +54,10 @@ class TreeWriter final : public frames::TreeVisitor {
 
   TreeLimits limits_;
   Identity identity_;
+  TreeRemover& remover_;
   frames::TreeDecoder decoder_{*this};
   engine::base::UniqueFd anchor_;  // the deepest folder on the way to the place that exists
-  std::string stage_name_;         // in anchor_; empty once removed
+  std::string stage_name_;         // in anchor_; empty once the remover has it
   engine::base::UniqueFd stage_;
   engine::base::UniqueFd content_;  // in stage_, below the folders that did not exist
   engine::base::UniqueFd parent_;   // of the entries at hand

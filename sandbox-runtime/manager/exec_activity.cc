@@ -61,8 +61,9 @@ Json result_of(const provider::ExecResult& result, const Log& log) {
   out["signal"] = result.signal;
   out["timed_out"] = result.timed_out;
   out["cancelled"] = result.cancelled;
-  Shown shown_out = shown(log.head[0], result.out, result.out_total);
-  Shown shown_err = shown(log.head[1], result.err, result.err_total);
+  // who has not seen its beginning live has it from the result
+  Shown shown_out = shown(log.head[0].empty() ? result.out_head : log.head[0], result.out, result.out_total);
+  Shown shown_err = shown(log.head[1].empty() ? result.err_head : log.head[1], result.err, result.err_total);
   out["truncated"] = shown_out.cut || shown_err.cut;
   out["out"] = std::move(shown_out.text);
   out["err"] = std::move(shown_err.text);
@@ -159,12 +160,14 @@ class ExecActivity final : public core::Activity {
 
   static core::ActivityResult keep_log(const ManagerParts& parts, const std::string& tenant, const Log& log,
                                        const provider::ExecResult& result) {
-    const std::string bytes = log.bytes.empty() ? result.out + result.err : log.bytes;
+    const std::string bytes =
+        log.bytes.empty() ? result.out_head + result.out + result.err_head + result.err : log.bytes;
     auto digest = parts.blobs.put(tenant, bytes);
     if (!digest) return failed(digest.error());
     Json out = result_of(result, log);
     out["log"] = digest->hash.hex();
     out["log_size"] = bytes.size();
+    out["log_truncated"] = log.cut || (log.bytes.empty() && result.truncated());
     return done(out);
   }
 

@@ -110,7 +110,8 @@ class Launcher {
   /// Looks whether `pid` is in the exec group, and moves it there from outside if it is not. After this it
   /// may go on. Codes as of place().
   virtual engine::base::Status admit(const std::string& id, std::uint64_t exec, pid_t pid) = 0;
-  /// Ends every process of the exec with SIGKILL and waits until the group is empty (≤ 2 s).
+  /// Ends every process of the exec with SIGKILL and waits until the group is empty (≤ 2 s). Rootless there
+  /// is no group: init does it (frames::Signal with `all`), and this only says so by doing nothing.
   virtual engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) = 0;
   virtual engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) = 0;
   /// The limits that can be hit without an end to the exec: pids, disk, inodes. Cheap, for looking while it

@@ -79,7 +79,8 @@ struct ExecResult {
   int signal = 0;
   bool timed_out = false;
   bool cancelled = false;
-  std::string out;  // the last `output` bytes of each stream
+  std::string
+      out;  // all of each stream, or its last bytes; together with the first ones below, `output` of them
   std::string err;
   std::uint64_t out_total = 0;
   std::uint64_t err_total = 0;
@@ -88,6 +89,18 @@ struct ExecResult {
   std::uint64_t memory_peak_bytes = 0;
   std::uint64_t background = 0;  // processes that outlived the command and were ended with it (FR-138)
   std::vector<LimitHit> limits_hit;
+  std::string out_head;  // the first bytes of a stream that was cut; empty otherwise
+  std::string err_head;
+
+  bool truncated() const { return out_dropped() + err_dropped() > 0; }
+  /// Bytes between head and tail that are kept nowhere in this result.
+  std::uint64_t out_dropped() const { return dropped(out_total, out_head.size() + out.size()); }
+  std::uint64_t err_dropped() const { return dropped(err_total, err_head.size() + err.size()); }
+
+ private:
+  static std::uint64_t dropped(std::uint64_t total, std::uint64_t kept) {
+    return total > kept ? total - kept : 0;
+  }
 };
 
 struct TreeResult {

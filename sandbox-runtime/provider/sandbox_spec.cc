@@ -53,6 +53,11 @@ Bounds bounds_of(LimitKind kind) {
   SG_CHECK(false, "limit kind out of range");
 }
 
+bool may_choose(LimitKind kind) {
+  return kind == LimitKind::pids || kind == LimitKind::disk || kind == LimitKind::inodes ||
+         kind == LimitKind::output;
+}
+
 }  // namespace
 
 std::string_view name_of(LimitKind kind) {
@@ -142,6 +147,11 @@ Status check_spec(const SandboxSpec& spec) {
                                               std::string(name_of(kind)) + " is " + std::to_string(value) +
                                               "; it must be between " + std::to_string(bounds.least) +
                                               " and " + std::to_string(bounds.most));
+    }
+    if (spec.tmpl.limits.of(kind).on_limit != OnLimit::automatic && !may_choose(kind)) {
+      return fail(Code::invalid_argument, "template '" + spec.tmpl.name + "': on_limit of " +
+                                              std::string(name_of(kind)) +
+                                              " cannot be chosen; it can for pids, disk, inodes and output");
     }
   }
   for (const std::string& name : spec.tmpl.env_allow) {

@@ -37,9 +37,17 @@ std::optional<LimitKind> limit_of_name(std::string_view name);
 /// V10: a required limit that cannot be enforced fails the create; a best-effort one is recorded.
 enum class Need : std::uint8_t { required, best_effort };
 
+/// V9: what happens to an exec that reaches a limit. Memory, wall and processor time always end it; pids,
+/// disk, inodes and output may. `automatic`: pids end it when it is refused more than kPidsRefusedPerSecond
+/// times a second, which no program does that means well; the others are reported. The number is sent: never
+/// reuse one.
+enum class OnLimit : std::uint8_t { automatic = 0, report = 1, kill = 2 };
+inline constexpr std::uint64_t kPidsRefusedPerSecond = 200;
+
 struct Limit {
   std::uint64_t value = 0;  // in the unit of its kind; never 0
   Need need = Need::required;
+  OnLimit on_limit = OnLimit::automatic;
 
   friend bool operator==(const Limit&, const Limit&) = default;
 };

@@ -139,7 +139,8 @@ TEST(Host, AFloodIsCountedCutAndHoldsNobodyUp) {
   const auto result = flooding.get();
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->out_total, 300000006u);
-  EXPECT_EQ(result->out.size(), 1u << 20);
+  EXPECT_EQ(result->out_head.size() + result->out.size(), 1u << 20);
+  EXPECT_EQ(result->out_dropped(), 300000006u - (1u << 20));
   EXPECT_TRUE(result->out.ends_with("\nlast\n"));
   EXPECT_TRUE(hit(*result, LimitKind::output));
   EXPECT_LT(resident_kib(rig.host_pid()), before + (32u << 10));

@@ -119,6 +119,23 @@ TEST(Exec, EndlessOutputIsCountedAndItsEndKeptInBoundedMemory) {
   EXPECT_LT(resident_kib(init.pid()), before + kAllowedKib);
 }
 
+TEST(Exec, TheBeginningOfALongOutputIsKeptAsWell) {
+  // FR-140: for a reader that comes when all is over
+  InitHarness init;
+  auto start = init.shell("seq 1 300000");
+  start.ring_bytes = 100'000;
+  start.stream_bytes = 1;
+  init.begin(start);
+  auto result = init.finish(start.number);
+  std::string all;
+  for (int i = 1; i <= 300'000; ++i) all += std::to_string(i) + "\n";
+  EXPECT_EQ(result.end->out_total, all.size());
+  EXPECT_EQ(result.out.size(), 100'000u);
+  EXPECT_EQ(result.end->out_dropped, all.size() - 100'000u);
+  EXPECT_TRUE(all.starts_with(result.out.substr(0, 16 << 10)));
+  EXPECT_TRUE(all.ends_with(result.out.substr(16 << 10)));
+}
+
 TEST(Exec, AReaderThatIsBehindWhenBytesAreDroppedStillGetsTheEnd) {
   // what it has not acknowledged lies before the gap; the end must not wait for that
   InitHarness init;
@@ -165,17 +182,53 @@ TEST(Exec, OutputThatFollowsShortlyAfterTheCommandIsStillTaken) {
   EXPECT_FALSE(result.end->pipes_open);
 }
 
-TEST(Exec, EverythingOfACommandIsKilledAlsoWhatLeftItsSession) {
-  // FR-136 without control groups
-  InitHarness init;
-  auto start = init.shell("setsid sleep 998 & setsid setsid sleep 997 & echo up; while :; do :; done");
+TEST(Exec, EverythingOfACommandIsKilledAndNothingOfAnother) {
+  // FR-136 without control groups: also what left its session and what lost its parents
+  InitHarness init(true);
+  auto other = init.shell("echo up; (setsid sleep 996 &) ; sleep 996");
+  init.begin(other);
+  auto start = init.shell(
+      "setsid sleep 998 & setsid setsid sleep 997 & (setsid sh -c 'setsid sleep 998 & sleep 998' &) ; echo "
+      "up;"
+      "while :; do :; done");
   init.begin(start);
-  ASSERT_TRUE(init.wait_for([&] { return init.outcome(start.number).out == "up\n"; }));
+  ASSERT_TRUE(init.wait_for(
+      [&] { return init.outcome(start.number).out == "up\n" && init.outcome(other.number).out == "up\n"; }));
   init.send(frames::Signal{start.number, SIGKILL, true});
   auto result = init.finish(start.number);
   EXPECT_EQ(result.end->signal, SIGKILL);
-  auto left = init.run(init.shell("ps -eo args= | grep -c '[s]leep 99'"));
-  EXPECT_EQ(left.out, "0\n");
+  EXPECT_EQ(init.run(init.shell("ps -eo args= | grep -c '[s]leep 99[78]'")).out, "0\n");
+  EXPECT_EQ(init.run(init.shell("ps -eo args= | grep -c '^[s]leep 996'")).out, "2\n");
+  init.send(frames::Signal{other.number, SIGKILL, true});
+  EXPECT_EQ(init.finish(other.number).end->signal, SIGKILL);
+  EXPECT_EQ(init.run(init.shell("ps -eo args= | grep -c '[s]leep 99'")).out, "0\n");
+}
+
+TEST(Exec, WithoutControlGroupsTheEndTellsOfTimeAndOfWhatIsLeft) {
+  // FR-138, V10
+  InitHarness init(true);
+  auto start = init.shell(
+      "setsid sleep 995 >/dev/null 2>&1 & i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 4");
+  const auto result = init.run(start);
+  EXPECT_EQ(result.end->exit_code, 4);
+  EXPECT_EQ(result.end->left, 1u);
+  EXPECT_GT(result.end->cpu_ns, 10'000'000u);
+  init.send(frames::Signal{start.number, SIGKILL, true});
+  EXPECT_EQ(init.run(init.shell("ps -eo args= | grep -c '[s]leep 995'")).out, "0\n");
+  auto busy = init.shell("while :; do :; done");
+  busy.cpu_seconds = 1;
+  EXPECT_EQ(init.run(busy).end->signal, SIGKILL);
+}
+
+TEST(Exec, AnExecThatNeverPassedItsBarrierEndsWithItsMinder) {
+  InitHarness init(true);
+  auto start = init.shell("echo ran > ran");
+  start.barrier = true;
+  init.begin(start);
+  init.send(frames::Reset{1});
+  ASSERT_TRUE(init.wait_for([&] { return !init.resets.empty(); }));
+  EXPECT_EQ(init.run(init.shell("sleep 0.2; ls; ps -eo pid= | wc -l")).out,
+            "5\n");  // init, minder, sh, ps and wc
 }
 
 TEST(Exec, OrphansAreReapedByProcessOne) {

@@ -39,7 +39,8 @@ struct ExecOutcome {
 
 class InitHarness {
  public:
-  InitHarness() {
+  /// `minded`: as where there are no control groups.
+  explicit InitHarness(bool minded = false) : minded_(minded) {
     char name[] = "/tmp/sandglass-init-test-XXXXXX";
     folder_ = mkdtemp(name);
     workspace_ = folder_ + "/workspace";
@@ -170,7 +171,7 @@ class InitHarness {
  private:
   [[noreturn]] void be_init(int control, int barrier) {
     // what a crash of the test leaves must not go on
-    prctl_death();
+    prepare_process();
     if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
       _exit(90);
@@ -182,13 +183,14 @@ class InitHarness {
     options.spawn.workspace = workspace_;
     options.spawn.identity.change = geteuid() == 0;
     options.spawn.barrier_fd = barrier;
+    options.spawn.minded = minded_;
     options.rootless = !options.spawn.identity.change;
     Supervisor supervisor(options);
     const auto status = supervisor.run();
     if (status || status.error().code == engine::base::Code::unavailable) _exit(0);
     _exit(status.error().code == engine::base::Code::frame_malformed ? 92 : 91);
   }
-  static void prctl_death();
+  static void prepare_process();
 
   bool is_over(std::uint64_t number) {
     const ExecOutcome& exec = execs_[number];
@@ -242,6 +244,7 @@ class InitHarness {
   std::string folder_, workspace_;
   engine::base::UniqueFd host_, barrier_;
   pid_t pid_ = -1;
+  bool minded_;
   bool malformed_ = false;
   bool closed_ = false;
   std::optional<frames::Hello> hello_;

@@ -355,7 +355,8 @@ TEST(Tree, AFolderSwappedWithALinkAllTheTimeNeverLeadsOut) {
   init.begin(swap);
   ASSERT_TRUE(init.wait_for([&] { return fs::exists(init.workspace() + "/go"); }));
   const std::string stream = Tree().file("escaped", "x").done();
-  for (int i = 0; i < 1000; ++i) {
+  const int rounds = getenv("SANDGLASS_LONG") != nullptr ? 100'000 : 1'000;
+  for (int i = 0; i < rounds; ++i) {
     frames::PutOpen open;
     open.path = "d";
     open.while_running = true;
@@ -390,15 +391,30 @@ TEST(Tree, AFileThatGrowsWhileItIsReadIsCutAndMarked) {
   init.finish(grow.number);
 }
 
-TEST(Tree, AVeryDeepTreeInTheWayIsReplacedAndRemoved) {
+TEST(Tree, AVeryDeepTreeInTheWayIsReplacedAtOnceAndRemovedMeanwhile) {
   // ADV-A14
   InitHarness init;
+  const int levels = getenv("SANDGLASS_LONG") != nullptr ? 100'000 : 5'000;
   auto deep = init.shell("");
-  deep.argv = {"/usr/bin/python3", "-c",
-               "import os\nfor i in range(3000):\n os.mkdir('deep')\n os.chdir('deep')"};
-  ASSERT_EQ(init.run(deep).end->exit_code, 0);
+  deep.argv = {
+      "/usr/bin/python3", "-c",
+      "import os\nfor i in range(" + std::to_string(levels) + "):\n os.mkdir('deep')\n os.chdir('deep')"};
+  ASSERT_EQ(init.run(deep, {}, 120s).end->exit_code, 0);
   ASSERT_EQ(put(init, "", Tree().file("deep", "a file now").done()).code, 0);
+  EXPECT_EQ(init.run(init.shell("cat deep")).out, "a file now");  // nobody waits for the rest
+  const auto left = [&] { return init.run(init.shell("ls -A | grep -c sandglass-put")).out; };
+  EXPECT_TRUE(init.wait_for([&] { return left() == "0\n"; }, 120s));
   EXPECT_EQ(listing(init), std::vector<std::string>{"deep"});
+}
+
+TEST(Tree, ATreeThatForbidsItsOwnerToEnterIsRemovedToo) {
+  InitHarness init;
+  ASSERT_EQ(init.run(init.shell("mkdir -p t/a/b/c t/d; echo x > t/a/b/c/f; ln -s / t/d/root; mkfifo t/d/p;"
+                                "chmod 000 t/a/b t/d"))
+                .end->exit_code,
+            0);
+  ASSERT_EQ(put(init, "", Tree().file("t", "a file now").done()).code, 0);
+  EXPECT_EQ(init.run(init.shell("ls -A")).out, "t\n");
 }
 
 TEST(Tree, HostilePacketsEndTheConnectionAndNothingElse) {

@@ -52,6 +52,18 @@ TEST(SandboxSpecTest, AMissingRequiredLimitIsNamedWithItsRemedyAndABestEffortOne
   EXPECT_TRUE(check_support(limits, support));
 }
 
+TEST(SandboxSpecTest, WhatALimitDoesCanBeChosenWhereThereIsAChoice) {  // V9
+  for (const LimitKind kind : kAllLimits) {
+    const bool choice = kind == LimitKind::pids || kind == LimitKind::disk || kind == LimitKind::inodes ||
+                        kind == LimitKind::output;
+    for (const OnLimit wanted : {OnLimit::report, OnLimit::kill}) {
+      SandboxSpec spec{"box", {}};
+      spec.tmpl.limits.of(kind).on_limit = wanted;
+      EXPECT_EQ(check_spec(spec).has_value(), choice) << name_of(kind);
+    }
+  }
+}
+
 TEST(SandboxSpecTest, TheLoadersVariablesCannotBeAllowed) {
   SandboxSpec spec{"a", {}};
   spec.tmpl.env_allow = {"LD_PRELOAD"};
