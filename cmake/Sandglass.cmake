@@ -123,11 +123,12 @@ function(sandglass_protos)
   endif()
 endfunction()
 
-# sandglass_test(folder DEPS targets… [LABELS …] [TIMEOUT s] [SANITIZED]): tests/folder/*.cc → one program, one ctest
-# entry. SANITIZED ones are also built and run in the asan and tsan presets, which have no others.
+# sandglass_test(folder DEPS targets… [LABELS …] [TIMEOUT s] [SANITIZED] [LONG]): tests/folder/*.cc → one program, one
+# ctest entry. SANITIZED ones are also built and run in the asan and tsan presets, which have no others. LONG: it has a long
+# form, which is an entry of its own.
 add_custom_target(sanitized_tests)
 function(sandglass_test path)
-  cmake_parse_arguments(ARG "SANITIZED" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;LONG" "TIMEOUT" "DEPS;LABELS" ${ARGN})
   if(NOT SANDGLASS_TESTS OR (SANDGLASS_SANITIZED AND NOT ARG_SANITIZED))
     return()
   endif()
@@ -148,8 +149,12 @@ function(sandglass_test path)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  set_tests_properties(${path} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}")
+  set(environment "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${path} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+  if(ARG_LONG)
+    add_test(NAME ${path}_long COMMAND test_${name})
+    set_tests_properties(${path}_long PROPERTIES TIMEOUT 3600 LABELS long ENVIRONMENT "${environment};SANDGLASS_LONG=1")
+  endif()
 endfunction()
 
 # sandglass_python_test(folder/name LABELS … [TIMEOUT s] [LONG]): tests/folder/name_test.py, a unittest program that

@@ -8,38 +8,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
-#include <memory>
+#include <vector>
 
+#include "bench/engine/shard/bench_engine.h"
 #include "engine/base/check.h"
 #include "engine/base/log.h"
-#include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
-#include "engine/base/wakeup.h"
-#include "engine/dispatch/function_activity.h"
-#include "engine/dispatch/local_dispatcher.h"
-#include "engine/journal/rocksdb/journal.h"
-#include "engine/run/codec/codec.h"
-#include "engine/run/decider.h"
-#include "engine/run/view/run_view.h"
-#include "engine/shard/shard_set.h"
-#include "engine/view/rocksdb/view.h"
-#include "engine/workflow/activator.h"
-#include "engine/workflow/context.h"
-#include "engine/workflow/registry.h"
-#include "engine/workflow/threaded_activator.h"
-#include "tests/support/temp_folder.h"
 
 namespace sandglass::engine::shard {
 namespace {
-
-using workflow::Context;
-using workflow::Json;
-using workflow::Task;
-using RunKind =
-    fold::Kind<core::StreamKind::run, true, run::RunDecider, run::codec::RunCodec, run::view::RunView>;
-
-constexpr std::uint16_t kPartitions = 8;
 
 double cpu_us() {
   rusage usage{};
@@ -50,100 +27,12 @@ double cpu_us() {
   return micros(usage.ru_utime) + micros(usage.ru_stime);
 }
 
-Task<base::Result<Json>> steps_in_a_row(Context& ctx, Json input) {
-  const int steps = input.at("steps").get<int>();
-  for (int i = 0; i < steps; ++i) {
-    auto done = co_await ctx.step("step", "noop", i);
-    if (!done) co_return std::unexpected(done.error());
-  }
-  co_return input;
-}
-
-/// Runs closures at once, on the loop's thread: the price of a thread pool is not the engine's.
-class AtOnce final : public base::TaskRunner {
- public:
-  void run(std::move_only_function<void()> closure) override { closure(); }
-};
-
-class Engine {
- public:
-  explicit Engine(bool threaded) : folder_("/var/tmp") {
-    kinds_.add(std::make_shared<RunKind>());
-    register_partition_kind(kinds_);
-    workflows_.add("steps", "1", steps_in_a_row);
-    activities_.add("noop", std::make_shared<dispatch::FunctionActivity>(at_once_, [this](const auto&) {
-                      ++steps;
-                      if (on_step) on_step();
-                      return core::ActivityResult{.bytes = "null"};
-                    }));
-    database_ = *view::Database::open({.path = folder_.file("data")});
-    journal_ = *journal::RocksJournal::open(
-        *database_,
-        {.meta = {.journal_id = "bench", .partitions = kPartitions}, .on_completion = wakeup_.on_news()});
-    view_ = std::make_unique<view::RocksView>(*database_, 1, wakeup_.on_news());
-    reads_ = std::make_unique<ViewReads>(*view_);
-    const auto tenant_key = [](const std::string&) { return std::string("key"); };
-    if (threaded) {
-      activator_ = std::make_unique<workflow::ThreadedActivator>(
-          workflows_, tenant_key, clock_, workflow::ThreadedActivatorOptions{.wake = wakeup_.on_news()});
-    } else {
-      activator_ = std::make_unique<workflow::InlineActivator>(workflows_, tenant_key);
-    }
-    dispatcher_ = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
-        activities_, nullptr, *reads_, clock_,
-        [](const core::StreamId& stream) { return core::DigestKey("key", stream.bytes()); },
-        wakeup_.on_news()});
-    set_ = *ShardSet::open({.partitions = kPartitions},
-                           {kinds_, *view_, *reads_, *journal_, *activator_, *dispatcher_});
-  }
-
-  void start_run(int steps_of_run) {
-    const auto stream = core::StreamId::named(core::StreamKind::run, std::to_string(++started_));
-    const core::DigestKey key("key", stream.bytes());
-    run::StartRun start{.workflow = "steps", .version = "1", .tenant = "t", .user = "u"};
-    start.input = key.make(core::Encoding::json, Json{{"steps", steps_of_run}}.dump());
-    set_->submit({.target = stream,
-                  .command = core::make_command<run::Command>(run::Command(std::move(start))),
-                  .on_reply = [](base::Result<Reply> reply) { SG_CHECK(reply, reply.error().message); }});
-  }
-
-  void poll() {
-    const Now now{clock_.wall_ms(), clock_.monotonic_ns()};
-    const bool worked = set_->poll(now);
-    SG_CHECK(!set_->lost(), set_->lost()->message);
-    if (!worked) wakeup_.sleep(std::chrono::milliseconds(1));
-  }
-
-  const std::string& folder() const { return folder_.path(); }
-  const journal::Journal& journal() const { return *journal_; }
-  const ShardSet& set() const { return *set_; }
-  std::uint64_t steps = 0;
-  std::function<void()> on_step;  // in the loop, when a step is carried out
-
- private:
-  tests::support::TempFolder folder_;
-  base::SystemClock clock_;
-  base::Wakeup wakeup_;
-  AtOnce at_once_;
-  fold::Registry kinds_;
-  workflow::Registry workflows_;
-  core::ActivityRegistry activities_;
-  std::unique_ptr<view::Database> database_;
-  std::unique_ptr<journal::RocksJournal> journal_;
-  std::unique_ptr<view::RocksView> view_;
-  std::unique_ptr<ViewReads> reads_;
-  std::unique_ptr<core::Activator> activator_;
-  std::unique_ptr<dispatch::LocalDispatcher> dispatcher_;
-  std::unique_ptr<ShardSet> set_;
-  std::uint64_t started_ = 0;
-};
-
 /// Keeps `concurrent` runs of `length` steps going until `total` steps are done, and tells what a step has
 /// cost.
 void measure(benchmark::State& state, std::uint64_t concurrent, int length, std::uint64_t total,
              bool threaded) {
   base::set_log_level(base::LogLevel::warning);
-  Engine engine(threaded);
+  BenchEngine engine(threaded);
   std::uint64_t started = 0;
   const auto go_on_until = [&](std::uint64_t steps) {
     while (engine.steps < steps) {
@@ -194,7 +83,7 @@ BENCHMARK(steps_in_mid_run)->Iterations(1)->Unit(benchmark::kMillisecond);
 /// One run alone: from a step's end to the start of the next, against this machine's own fdatasync in turns.
 void single_step(benchmark::State& state) {
   base::set_log_level(base::LogLevel::warning);
-  Engine engine(state.range(0) != 0);
+  BenchEngine engine(state.range(0) != 0);
   const base::UniqueFd raw(
       open((engine.folder() + "/raw").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   SG_CHECK(raw.valid(), "cannot make a file");

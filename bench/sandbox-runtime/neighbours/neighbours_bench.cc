@@ -1,0 +1,107 @@
+// What the engine feels of a sandbox that takes all it can get (S3, V9): from a step's end to the start of
+// the next, in turns quiet and beside the hog, in one run on one machine. The figure is the ratio of the two.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "bench/engine/shard/bench_engine.h"
+#include "engine/base/log.h"
+#include "tests/support/host/host_rig.h"
+
+namespace sandglass::sandbox_runtime::host {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::steady_clock;
+
+constexpr int kTurns = 4;
+constexpr int kStepsOfTurn = 400;
+
+struct Hog {
+  const char* name;
+  std::vector<std::string> attack;
+};
+const Hog kHogs[] = {
+    {"processor", {"spin", "1000"}}, {"forks", {"forks", "bomb"}},
+    {"memory", {"memory", "plain"}}, {"disk", {"disk"}},
+    {"inodes", {"inodes"}},          {"output", {"flood", "1000000000000"}},
+};
+
+/// The hog again and again, as long as it lives: each ends when it has met its limit.
+std::string for_ever(const std::vector<std::string>& attack) {
+  std::string command = "./attack";
+  for (const std::string& word : attack) command += " " + word;
+  return "while :; do " + command + "; rm -rf fill many; done";
+}
+
+double percentile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+void engine_step_beside_a_hog(benchmark::State& state) {
+  engine::base::set_log_level(engine::base::LogLevel::warning);
+  const Hog& hog = kHogs[state.range(0)];
+  HostRig rig;
+  auto tmpl = HostRig::small_template();
+  tmpl.limits.cpu.value = 2'000;  // as the default template
+  tmpl.limits.pids.on_limit = provider::OnLimit::report;
+  const auto sandbox = rig.make(tmpl);
+  const char* build = ::getenv("SANDGLASS_BUILD");
+  const fs::path programs = build != nullptr
+                                ? fs::path(build) / "bin"
+                                : fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin";
+  std::ifstream in(programs / "sandbox-attack", std::ios::binary);
+  auto tree = std::make_shared<MemoryTree>();
+  tree->file("attack", {std::istreambuf_iterator<char>(in), {}}, true);
+  if (!rig.put(sandbox, "", tree)) return state.SkipWithError("the attack could not be put in");
+  engine::shard::BenchEngine engine(false);
+  std::vector<double> quiet;
+  std::vector<double> beside;
+  std::vector<double>* now = nullptr;
+  auto ended = steady_clock::now();
+  engine.on_step = [&] {
+    if (now != nullptr)
+      now->push_back(std::chrono::duration<double, std::micro>(steady_clock::now() - ended).count());
+    ended = steady_clock::now();
+  };
+  const auto steps = [&](std::vector<double>* into, std::uint64_t count) {
+    now = into;
+    engine.start_run(static_cast<int>(count));
+    for (const std::uint64_t until = engine.steps + count; engine.steps < until;) engine.poll();
+  };
+  steps(nullptr, 200);  // warm
+  for (auto _ : state) {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      steps(&quiet, kStepsOfTurn);
+      const std::string key = "hog-" + std::to_string(turn);
+      auto running = rig.begin(sandbox, rig.shell(for_ever(hog.attack), key));
+      steps(nullptr, 50);  // it is at work
+      steps(&beside, kStepsOfTurn);
+      (void)rig.kill_exec(sandbox, key);
+      (void)running.get();
+    }
+  }
+  state.counters["quiet_p50_us"] = percentile(quiet, 0.5);
+  state.counters["quiet_p99_us"] = percentile(quiet, 0.99);
+  state.counters["beside_p50_us"] = percentile(beside, 0.5);
+  state.counters["beside_p99_us"] = percentile(beside, 0.99);
+  state.counters["ratio_to_quiet"] = percentile(beside, 0.5) / percentile(quiet, 0.5);
+  state.counters["ratio_to_quiet_p99"] = percentile(beside, 0.99) / percentile(quiet, 0.99);
+  state.SetLabel(hog.name);
+}
+BENCHMARK(engine_step_beside_a_hog)
+    ->ArgName("hog")
+    ->DenseRange(0, std::size(kHogs) - 1)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace sandglass::sandbox_runtime::host
+
+BENCHMARK_MAIN();

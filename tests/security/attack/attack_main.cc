@@ -1,0 +1,68 @@
+// sandbox-attack NAME [ARGUMENTS…], see attack.h. As the first process of a sandbox it is a hostile init.
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/security/attack/attack.h"
+
+namespace sandglass::tests::attack {
+namespace {
+
+int count = 0;
+
+struct Named {
+  const char* name;
+  int (*run)(char** argv);
+};
+constexpr Named kAttacks[] = {
+    {"kernel", kernel},       {"foreign", foreign}, {"files", files},     {"find", find},
+    {"env", environment},     {"deep", deep},       {"wide", wide},       {"swap", swap},
+    {"memory", memory},       {"forks", forks},     {"disk", disk},       {"inodes", inodes},
+    {"spin", spin},           {"zombies", zombies}, {"fds", descriptors}, {"queues", queues},
+    {"neighbour", neighbour}, {"flood", flood},     {"both", both},       {"split", split},
+};
+
+}  // namespace
+
+void breach(const char* format, ...) {
+  ++count;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vprintf(format, arguments);
+  va_end(arguments);
+  std::printf("\n");
+}
+
+int breaches() {
+  return count;
+}
+
+std::string error_name(int error) {
+  const char* name = ::strerrorname_np(error);
+  return error == 0 ? "done" : name != nullptr ? name : std::to_string(error);
+}
+
+std::uint64_t number(char** argv, int index, std::uint64_t otherwise) {
+  for (int i = 0; i <= index; ++i) {
+    if (argv[i] == nullptr) return otherwise;
+  }
+  return std::strtoull(argv[index], nullptr, 10);
+}
+
+}  // namespace sandglass::tests::attack
+
+int main(int argc, char** argv) {
+  using namespace sandglass::tests::attack;
+  if (::getpid() == 1) return be_init();
+  for (const Named& each : kAttacks) {
+    if (argc < 2 || std::strcmp(argv[1], each.name) != 0) continue;
+    const int status = each.run(argv + 2);
+    std::fflush(stdout);
+    return breaches() > 0 ? 99 : status;
+  }
+  std::fprintf(stderr, "no such attack\n");
+  return 64;
+}

@@ -1,0 +1,147 @@
+// A first process that does not do its duty (ADV-B22, B25, B26). Which way it is bad is in its limit of open
+// files: the one thing that a test can set and that is seen from here.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <ctime>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sandbox-runtime/frames/init_protocol.h"
+#include "tests/security/attack/attack.h"
+#include "tests/security/attack/hostile_modes.h"
+
+namespace sandglass::tests::attack {
+namespace {
+
+namespace frames = sandbox_runtime::frames;
+constexpr int kControl = 3;
+constexpr int kBarrier = 4;
+
+bool put(const std::string& packet) {
+  return ::send(kControl, packet.data(), packet.size(), MSG_NOSIGNAL) >= 0;
+}
+
+void hello() {
+  put(encode(frames::Hello{frames::kInitProtocolVersion, ::getuid() != 0}));
+}
+
+[[noreturn]] void wait_for_the_end() {
+  for (;;) ::pause();
+}
+
+void send_descriptors(int socket, int count) {
+  std::vector<int> batch(static_cast<std::size_t>(count), 0);
+  std::vector<char> space(CMSG_SPACE(batch.size() * sizeof(int)));
+  std::string packet(8, '\1');
+  iovec part{packet.data(), packet.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(batch.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(head), batch.data(), batch.size() * sizeof(int));
+  (void)!::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/// Answers every command at once with an end that it has not come to.
+[[noreturn]] void lie() {
+  std::vector<char> buffer(frames::kMaxPacket);
+  for (;;) {
+    const ssize_t size = ::recv(kControl, buffer.data(), buffer.size(), 0);
+    if (size <= 0) ::_exit(0);
+    const auto start = frames::decode<frames::ExecStart>({buffer.data(), static_cast<std::size_t>(size)});
+    if (!start) continue;
+    frames::ExecEnd end;
+    end.number = start->number;
+    end.exit_code = 0;
+    end.out_total = ~std::uint64_t{0};
+    put(encode(end));
+    for (const std::uint8_t stream : {1, 2, 7, 255}) {
+      put(encode(frames::Output{start->number, stream, ~std::uint64_t{0} - 3, "lies"}));
+      put(encode(frames::Output{start->number, stream, ~std::uint64_t{0}, {}}));
+    }
+  }
+}
+
+}  // namespace
+
+int be_init() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  const auto mode = static_cast<Hostile>(files.rlim_cur - kModeBase);
+  std::mt19937_64 random(7);
+  switch (mode) {
+    case Hostile::closes:
+      ::close(kControl);
+      wait_for_the_end();
+    case Hostile::exits:
+      return 0;
+    case Hostile::wrong_version:
+      put(encode(frames::Hello{9999, false}));
+      wait_for_the_end();
+    case Hostile::garbage:
+      hello();
+      for (;;) {
+        std::string packet(1 + random() % 60'000, '\0');
+        for (auto& byte : packet) byte = static_cast<char>(random());
+        packet[0] = static_cast<char>(random() % 40);
+        if (!put(packet)) wait_for_the_end();
+      }
+    case Hostile::lengths:
+      hello();
+      for (int type = 0; type < 256; ++type)
+        put(std::string(1, static_cast<char>(type)) + std::string(64, '\xff'));
+      wait_for_the_end();
+    case Hostile::floods: {
+      hello();
+      const std::string bytes(frames::kChunk, 'f');
+      for (std::uint64_t at = 0;; at += bytes.size()) {
+        if (!put(encode(frames::Output{1 + at % 7, 1, at, bytes}))) wait_for_the_end();
+      }
+    }
+    case Hostile::lies:
+      hello();
+      lie();
+    case Hostile::gives_descriptors:
+      for (int i = 0; i < 200; ++i) {
+        send_descriptors(kControl, 200);
+        send_descriptors(kBarrier, 200);
+      }
+      hello();
+      wait_for_the_end();
+    case Hostile::crowds_barrier:
+      hello();
+      for (;;) {
+        std::string packet(random() % 100, '\1');
+        if (::send(kBarrier, packet.data(), packet.size(), MSG_NOSIGNAL) < 0) wait_for_the_end();
+        const std::uint64_t number = random() % 100;
+        if (::send(kBarrier, &number, sizeof number, MSG_NOSIGNAL) < 0) wait_for_the_end();
+      }
+    case Hostile::idle: {  // answers pings, and does nothing else
+      hello();
+      std::vector<char> buffer(frames::kMaxPacket);
+      for (;;) {
+        const ssize_t size = ::recv(kControl, buffer.data(), buffer.size(), 0);
+        if (size <= 0) return 0;
+        const auto ping = frames::decode<frames::Ping>({buffer.data(), static_cast<std::size_t>(size)});
+        if (ping) put(encode(frames::Pong{ping->nonce, 0}));
+      }
+    }
+    case Hostile::silent:
+      wait_for_the_end();
+    case Hostile::count:
+      break;
+  }
+  return 1;
+}
+
+}  // namespace sandglass::tests::attack
