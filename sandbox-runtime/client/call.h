@@ -26,8 +26,11 @@ class Call {
   virtual void fail(engine::base::Error error) = 0;
   /// Whether it may be asked again; false: it fails with the connection.
   virtual bool repeatable() const { return true; }
-  /// After it was opened: sends what may be sent.
-  virtual void opened(const Send& send) { (void)send; }
+  /// After it was opened: sends what may be sent. True: it failed here and was answered.
+  virtual bool opened(const Send& send) {
+    (void)send;
+    return false;
+  }
 };
 
 /// A call that is answered by one message. `convert` gives none when it is a message of the wrong kind.

@@ -79,7 +79,9 @@ class HostClient::Impl {
     send(number, found->second.call->request());
     // sending may have lost the connection and with it the call
     if (const auto still = calls_.find(number); still != calls_.end() && ready_) {
-      still->second.call->opened([this, number](HostRequest request) { send(number, std::move(request)); });
+      if (still->second.call->opened(
+              [this, number](HostRequest request) { send(number, std::move(request)); }))
+        calls_.erase(number);
     }
   }
 

@@ -42,7 +42,7 @@ class PutCall final : public Call {
 
   frame::v1::HostRequest request() override { return request_; }
   bool repeatable() const override { return false; }
-  void opened(const Send& send) override { pump(send); }
+  bool opened(const Send& send) override { return pump(send); }
 
   bool on(const frame::v1::HostMessage& message, const Send& send) override {
     if (message.has_tree_ack()) {
