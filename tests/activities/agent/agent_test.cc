@@ -245,6 +245,26 @@ TEST_F(Agent, TheTasksTimeIsNotSpentByWaitingForPeople) {
   EXPECT_TRUE(world.run->result()) << message();
 }
 
+TEST_F(Agent, TheWayOutIsOpenedBeforeAnythingElseOrTheRunFails) {  // N2
+  start_plan("  - {name: a, exec: {argv: [sed]}}\n",
+             "parameters: {where: allowed.example.com}\nnetwork: [{host: \"${param.where}\", ports: [443]}]");
+  world.run->play();
+  EXPECT_TRUE(world.run->result()) << message();
+  const auto& calls = world.memory.calls;
+  const auto opened = std::ranges::find(calls, "allow");
+  ASSERT_NE(opened, calls.end());
+  EXPECT_LT(opened, std::ranges::find(calls, "exec sed"));
+  EXPECT_EQ(world.run->check_replay(), "");
+}
+
+TEST_F(Agent, ADestinationThatTheOperatorDoesNotAllowFailsTheRunBeforeAnyCommand) {  // N2, V14
+  start_plan("  - {name: a, exec: {argv: [sed]}}\n", "network: [{host: denied.example.com}]");
+  world.run->play();
+  EXPECT_EQ(code(), Code::policy_denied);
+  EXPECT_EQ(std::ranges::count(world.memory.calls, "exec sed"), 0);
+  EXPECT_EQ(world.returned, 1);
+}
+
 TEST_F(Agent, AMissingOutputFailsTheRun) {
   start_plan("  - {name: a, artifact: {name: x.txt, text: x}}\n", "outputs: [y.txt]");
   world.run->play();

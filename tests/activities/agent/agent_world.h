@@ -39,7 +39,16 @@ class AgentWorld {
   explicit AgentWorld(tests::MemoryProvider::Command command) : memory(std::move(command)) {
     manager::register_sandbox_activities(
         activities, std::make_shared<const manager::ManagerParts>(manager::ManagerParts{
-                        memory, blobs, runner, clock, {{"default", tests::provider::Template{}}}}));
+                        memory,
+                        blobs,
+                        runner,
+                        clock,
+                        {{"default", tests::provider::Template{}}},
+                        [](const tests::provider::AllowedDestination& asked) {
+                          return asked.host == "allowed.example.com"
+                                     ? base::Status()
+                                     : base::fail(base::Code::policy_denied, "not " + asked.host);
+                        }}));
     artifacts::register_artifact_activity(activities, blobs, runner);
     register_agent(workflows, std::make_shared<const gateway::Gateway>(gateway::Gateway::with_built_ins()));
   }
