@@ -7,6 +7,7 @@
 //   keys/tenant     32 random bytes, 0600 (J23)
 //   tokens/NAME     bearer tokens of the first start, 0600
 //   journal/ blobs/ run/ (sockets) log/
+//   journal.mark    how far the journal was durable (engine/view/rocksdb/durable_mark.h)
 //   sandglass.yaml  optional configuration
 #pragma once
 

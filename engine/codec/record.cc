@@ -4,19 +4,29 @@
 #include <optional>
 
 #include "engine/base/check.h"
+#include "engine/base/crc32c.h"
 
 namespace sandglass::engine::codec {
 namespace {
+
+constexpr std::size_t kSumBytes = 4;
+
+std::string sum_of(std::string_view row) {
+  const std::uint32_t crc = base::crc32c(row);
+  std::string sum;
+  for (int shift = 24; shift >= 0; shift -= 8) sum.push_back(static_cast<char>(crc >> shift & 0xFF));
+  return sum;
+}
 
 std::size_t varint_size(std::uint64_t value) {
   return value == 0 ? 1 : (static_cast<std::size_t>(std::bit_width(value)) + 6) / 7;
 }
 
 std::unexpected<base::Error> damaged(const core::StreamId& stream, std::uint64_t seq, std::string_view what) {
-  return base::fail(base::Code::record_damaged,
-                    "record " + std::to_string(seq) + " of " + stream.text() +
-                        " is damaged: " + std::string(what) +
-                        "; restore the data folder from a backup, or read the rest with the debugger");
+  return base::fail(
+      base::Code::record_damaged,
+      "record " + std::to_string(seq) + " of " + stream.text() + " is damaged: " + std::string(what) +
+          "; restore the data folder from a backup; `sandglass audit verify` lists what else is damaged");
 }
 
 /// A length-prefixed piece from the front of `rest`.
@@ -59,7 +69,7 @@ std::optional<std::uint64_t> take_varint(std::string_view& rest) {
 }
 
 std::size_t encoded_size(std::size_t header_bytes, const std::vector<core::SlotPtr>& slots) {
-  std::size_t size = varint_size(core::kRecordFormat) + varint_size(header_bytes) + header_bytes;
+  std::size_t size = varint_size(core::kRecordFormat) + varint_size(header_bytes) + header_bytes + kSumBytes;
   size += varint_size(slots.size());
   for (const core::SlotPtr& slot : slots)
     size += varint_size(slot->bytes.size() + 1) + 1 + slot->bytes.size();
@@ -78,12 +88,17 @@ std::string encode_record(const core::StoredRecord& record) {
     row.push_back(static_cast<char>(slot->encoding));
     row += slot->bytes;
   }
+  row += sum_of(row);
   return row;
 }
 
 base::Result<core::StoredRecord> decode_record(const core::StreamId& stream, std::uint64_t seq,
                                                std::string_view row) {
   core::StoredRecord record{.format = 0, .stream = stream, .seq = seq};
+  if (row.size() < kSumBytes ||
+      sum_of(row.substr(0, row.size() - kSumBytes)) != row.substr(row.size() - kSumBytes))
+    return damaged(stream, seq, "its checksum does not match");
+  row.remove_suffix(kSumBytes);
   const auto format = take_varint(row);
   if (!format || *format == 0) return damaged(stream, seq, "its format number is unreadable");
   if (*format > core::kRecordFormat) {

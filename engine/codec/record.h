@@ -2,12 +2,14 @@
 //
 //   record row   format(varint) · header length(varint) · header · slot count(varint) · per slot:
 //   length(varint) ·
-//                encoding(1) · bytes. A slot's length counts its encoding byte; a redacted slot is not
-//                written yet.
+//                encoding(1) · bytes · CRC-32C(4) of all before. A slot's length counts its encoding byte; a
+//                redacted slot is not written yet. The checksum ends the row in every format, newer ones
+//                included: it tells damage from what is newer than this program (J4).
 //   order row    stream(17) · stream seq(varint) · epoch(varint) · leaf(32) · chain(32)
 //
 // Stream and seq of a record are in its key and again in its header. Stored bytes are never re-encoded.
-// Thread rule: pure functions. Errors: record_damaged, format_unknown (J4: newer than this program).
+// Thread rule: pure functions. Errors: record_damaged, format_unknown (J4: whole, and newer than this
+// program).
 #pragma once
 
 #include <cstdint>

@@ -63,10 +63,12 @@ enum class MetaRow : std::uint8_t {
   format = 1,      // u32: version of this key layout and its values
   journal_id = 2,  // text
   partitions = 3,  // u16
+  key_check = 4,   // what the tenant key must give (J23)
+  folder_id = 5,   // text: of the data folder that the journal belongs to
 };
 
 /// The folder format that this program writes and reads.
-inline constexpr std::uint32_t kFolderFormat = 1;
+inline constexpr std::uint32_t kFolderFormat = 2;  // 2: a checksum ends each record row
 inline constexpr std::uint16_t kStreamBuckets = 1024;
 
 /// Half-open range of keys.

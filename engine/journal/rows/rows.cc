@@ -29,16 +29,22 @@ std::string fixed(void (*put)(std::string&, Int), Int value) {
 }
 
 std::unexpected<base::Error> damaged(const std::string& what) {
-  return base::fail(base::Code::record_damaged, what + "; restore the data folder from a backup");
+  return base::fail(
+      base::Code::record_damaged,
+      what + "; restore the data folder from a backup. `sandglass audit verify` lists what else is damaged");
 }
 
 }  // namespace
 
 std::vector<view::ViewChange> meta_rows(const JournalMeta& meta) {
   SG_CHECK(meta.partitions >= 1 && meta.partitions <= keys::kStreamBuckets, "1 to 1024 partitions");
-  return {{keys::meta_key(keys::MetaRow::format), fixed(&keys::put_u32, keys::kFolderFormat)},
-          {keys::meta_key(keys::MetaRow::journal_id), meta.journal_id},
-          {keys::meta_key(keys::MetaRow::partitions), fixed(&keys::put_u16, meta.partitions)}};
+  std::vector<view::ViewChange> rows = {
+      {keys::meta_key(keys::MetaRow::format), fixed(&keys::put_u32, keys::kFolderFormat)},
+      {keys::meta_key(keys::MetaRow::journal_id), meta.journal_id},
+      {keys::meta_key(keys::MetaRow::partitions), fixed(&keys::put_u16, meta.partitions)}};
+  if (!meta.key_check.empty()) rows.push_back({keys::meta_key(keys::MetaRow::key_check), meta.key_check});
+  if (!meta.folder_id.empty()) rows.push_back({keys::meta_key(keys::MetaRow::folder_id), meta.folder_id});
+  return rows;
 }
 
 base::Result<JournalMeta> read_meta(const view::View& view) {
@@ -62,7 +68,14 @@ base::Result<JournalMeta> read_meta(const view::View& view) {
     return damaged("the journal's identity rows are damaged");
   const std::uint16_t count = keys::get_u16(**partitions);
   if (count < 1 || count > keys::kStreamBuckets) return damaged("the journal's partition count is damaged");
-  return JournalMeta{.journal_id = **id, .partitions = count};
+  const auto key_check = read_row(view, keys::meta_key(keys::MetaRow::key_check));
+  if (!key_check) return std::unexpected(key_check.error());
+  const auto folder_id = read_row(view, keys::meta_key(keys::MetaRow::folder_id));
+  if (!folder_id) return std::unexpected(folder_id.error());
+  return JournalMeta{.journal_id = **id,
+                     .partitions = count,
+                     .key_check = key_check->value_or(std::string()),
+                     .folder_id = folder_id->value_or(std::string())};
 }
 
 void take_rows(Batch& batch, std::vector<view::ViewChange>& rows) {
@@ -80,6 +93,30 @@ std::size_t row_bytes(const std::vector<view::ViewChange>& rows) {
   for (const view::ViewChange& row : rows) bytes += row.key.size() + (row.value ? row.value->size() : 0);
   return bytes;
 }
+
+namespace {
+
+/// The newest order row extends the one before it: nothing is decided on a damaged end of the chain.
+base::Status check_tail(const view::View& view, const JournalMeta& meta, core::PartitionId partition,
+                        const core::OrderLink& link) {
+  base::Hash256 before = codec::genesis_chain(meta.journal_id, partition);
+  if (link.sequence > 1) {
+    const auto row = read_row(view, keys::order_key(partition, link.sequence - 1));
+    if (!row) return std::unexpected(row.error());
+    if (!*row) {
+      return damaged("order row " + std::to_string(link.sequence - 1) + " of partition " +
+                     std::to_string(partition) + " is missing");
+    }
+    const auto previous = codec::decode_order(link.sequence - 1, **row);
+    if (!previous) return std::unexpected(previous.error());
+    before = previous->chain;
+  }
+  if (codec::chain_hash(before, partition, link.sequence, link.epoch, link.leaf) == link.chain) return {};
+  return damaged("order row " + std::to_string(link.sequence) + " of partition " + std::to_string(partition) +
+                 " does not extend the chain before it");
+}
+
+}  // namespace
 
 base::Result<Ownership> read_ownership(const view::View& view, const JournalMeta& meta,
                                        core::PartitionId partition) {
@@ -100,6 +137,13 @@ base::Result<Ownership> read_ownership(const view::View& view, const JournalMeta
   if (!key) return damaged("an order row of partition " + std::to_string(partition) + " has a bad key");
   const auto link = codec::decode_order(key->sequence, tail->rows.front().value);
   if (!link) return std::unexpected(link.error());
+  if (const auto whole = check_tail(view, meta, partition, *link); !whole)
+    return std::unexpected(whole.error());
+  if (ownership.epoch < link->epoch) {
+    return damaged("the owner epoch of partition " + std::to_string(partition) + " is " +
+                   std::to_string(ownership.epoch) + ", but its newest record is of epoch " +
+                   std::to_string(link->epoch));
+  }
   ownership.last_sequence = link->sequence;
   ownership.chain = link->chain;
   return ownership;
@@ -167,8 +211,13 @@ base::Result<std::vector<core::OrderedRecord>> RowReader::read_order(core::Parti
     if (!key) return damaged("an order row of partition " + std::to_string(partition) + " has a bad key");
     auto link = codec::decode_order(key->sequence, row.value);
     if (!link) return std::unexpected(link.error());
-    const auto stored = read_row(view_, keys::record_key(link->stream, link->stream_seq));
-    if (!stored) return std::unexpected(stored.error());
+    auto stored = read_row(view_, keys::record_key(link->stream, link->stream_seq));
+    if (!stored) {
+      base::Error error = stored.error();
+      error.message =
+          "record " + std::to_string(link->stream_seq) + " of " + link->stream.text() + ": " + error.message;
+      return std::unexpected(std::move(error));
+    }
     if (!*stored) {
       return damaged("record " + std::to_string(link->stream_seq) + " of " + link->stream.text() +
                      " (sequence " + std::to_string(key->sequence) + " of partition " +

@@ -22,6 +22,9 @@ namespace sandglass::engine::journal {
 struct JournalMeta {
   std::string journal_id;  // random, at most 64 bytes; the genesis chains commit to it
   std::uint16_t partitions = 8;
+  // What the journal was made with; whoever opens it compares. Empty: not known.
+  std::string key_check;
+  std::string folder_id;
 };
 std::vector<view::ViewChange> meta_rows(const JournalMeta& meta);
 /// not_found: the rows are those of an empty, new store. folder_version: another format.

@@ -2,22 +2,27 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/transaction_log.h>
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
+#include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 
 #include "engine/base/crash_point.h"
-#include "engine/view/rocksdb/log_mark.h"
+#include "engine/base/log.h"
+#include "engine/view/rocksdb/durable_mark.h"
 
 namespace sandglass::engine::view {
 namespace {
 
 constexpr std::uint64_t kMaxWalBytes = 128ULL << 20;  // J10
+constexpr auto kMarkSyncedEvery = std::chrono::seconds(10);
 
 rocksdb::Options database_options(const DatabaseOptions& wanted) {
   rocksdb::Options options;
@@ -69,45 +74,154 @@ base::Error error_of(const rocksdb::Status& status, const std::string& path, con
 
 }  // namespace
 
-struct Database::Impl {
-  std::string path;
-  bool read_only = false;
-  std::unique_ptr<rocksdb::DB> db;
-  std::mutex mark_mutex;
-  LogMark mark;
+namespace {
 
-  explicit Impl(const DatabaseOptions& wanted)
-      : path(wanted.path), read_only(wanted.read_only), mark(wanted.path) {}
-  /// After a synced write, before it is acknowledged.
-  base::Status mark_log() {
-    std::unique_ptr<rocksdb::LogFile> log;
-    if (const rocksdb::Status status = db->GetCurrentWalFile(&log); !status.ok()) {
-      return std::unexpected(error_of(status, path, "cannot tell the log of"));
-    }
-    const std::lock_guard lock(mark_mutex);
-    return mark.set(log->LogNumber());
+/// What RocksDB's own threads tell. Thread rule: called from any thread.
+class Listener final : public rocksdb::EventListener {
+ public:
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { manifest_moved = true; }
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+    manifest_moved = true;
   }
-  std::atomic<bool> failed{false};
+  /// A damaged table file must not end the writing of everybody: whoever reads the damage is told, compaction
+  /// is left alone, and all else goes on (E14).
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* status) override {
+    if (reason != rocksdb::BackgroundErrorReason::kCompaction || !status->IsCorruption()) return;
+    if (!tables_damaged.exchange(true)) {
+      base::log(base::LogLevel::warning, "journal_file_damaged",
+                {{"reason", status->ToString()},
+                 {"remedy",
+                  "compaction is off until the file is whole again; streams that need the damaged bytes are "
+                  "parked. Stop the engine, check the disk, and restore the data folder from a backup"}});
+    }
+    *status = rocksdb::Status::OK();
+  }
+
+  std::atomic<bool> manifest_moved{false};
+  std::atomic<bool> tables_damaged{false};
 };
+
+}  // namespace
+
+struct Database::Impl {
+  explicit Impl(const DatabaseOptions& wanted) : path(wanted.path), mark(wanted.path) {}
+  ~Impl() {
+    // As far as it got: a mark that could not be written is older, and that is all.
+    if (marking && !failed && mark.point()) static_cast<void>(mark.move(*mark.point(), true));
+  }
+
+  const std::string path;
+  std::shared_ptr<Listener> listener = std::make_shared<Listener>();
+  std::unique_ptr<rocksdb::DB> db;
+  std::atomic<bool> failed{false};
+
+  std::mutex write_mutex;  // what follows: after a write and before the next, all of the log is synced
+  DurableMark mark;
+  bool marking = false;
+  bool compacting = true;
+  std::chrono::steady_clock::time_point mark_synced;
+
+  base::Status check(const rocksdb::Options& options);
+  base::Status begin_marking();
+  base::Status read_manifest(DurablePoint& point);
+  base::Status move_mark();
+  void leave_damaged_tables();
+};
+
+/// Before anything is changed: is all there that was acknowledged?
+base::Status Database::Impl::check(const rocksdb::Options& options) {
+  if (auto status = mark.read(); !status) return status;
+  if (!mark.point() && std::filesystem::exists(path + "/CURRENT")) {
+    base::log(base::LogLevel::warning, "journal_mark_missing",
+              {{"file", mark.file()},
+               {"meaning", "whether the newest entries of the journal are all there cannot be checked"}});
+  }
+  bool probe = false;
+  if (auto status = check_files(path, mark, probe); !status || !probe) return status;
+  rocksdb::DB* read = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::OpenForReadOnly(options, path, &read);
+  const std::unique_ptr<rocksdb::DB> owner(read);
+  if (!opened.ok()) return std::unexpected(error_of(opened, path, "cannot open"));
+  return check_entry(path, mark, owner->GetLatestSequenceNumber());
+}
+
+/// The number and the synced length of the MANIFEST.
+base::Status Database::Impl::read_manifest(DurablePoint& point) {
+  constexpr std::string_view kPrefix = "/MANIFEST-";
+  std::vector<std::string> files;
+  std::uint64_t bytes = 0;
+  if (const rocksdb::Status status = db->GetLiveFiles(files, &bytes, false); !status.ok())
+    return std::unexpected(error_of(status, path, "cannot list the files of"));
+  for (const std::string& file : files) {
+    if (!file.starts_with(kPrefix)) continue;
+    std::from_chars(file.data() + kPrefix.size(), file.data() + file.size(), point.manifest);
+    point.manifest_bytes = bytes;
+  }
+  return {};
+}
+
+base::Status Database::Impl::begin_marking() {
+  if (auto status = mark.begin_writing(); !status) return status;
+  marking = true;
+  // The new log is named by the first write that is synced to it: until then, losing its name loses nothing.
+  DurablePoint point = *mark.point();
+  if (auto status = read_manifest(point); !status) return status;
+  mark_synced = std::chrono::steady_clock::now();
+  return mark.move(point, true);
+}
+
+/// After a synced write, before it is acknowledged.
+base::Status Database::Impl::move_mark() {
+  std::unique_ptr<rocksdb::LogFile> log;
+  if (const rocksdb::Status status = db->GetCurrentWalFile(&log); !status.ok())
+    return std::unexpected(error_of(status, path, "cannot tell the log of"));
+  DurablePoint point = *mark.point();
+  const auto now = std::chrono::steady_clock::now();
+  const bool sync = log->LogNumber() != point.log || now - mark_synced >= kMarkSyncedEvery;
+  point.log = log->LogNumber();
+  point.log_bytes = log->SizeFileBytes();
+  point.entry = db->GetLatestSequenceNumber();
+  if (listener->manifest_moved.exchange(false)) {
+    if (auto status = read_manifest(point); !status) return status;
+  }
+  if (sync) mark_synced = now;
+  return mark.move(point, sync);
+}
+
+/// Compaction would read the damaged file again and again; what it leaves undone must not slow the writers.
+void Database::Impl::leave_damaged_tables() {
+  if (!compacting || !listener->tables_damaged) return;
+  compacting = false;
+  const rocksdb::Status status = db->SetOptions({{"disable_auto_compactions", "true"},
+                                                 {"level0_slowdown_writes_trigger", "1000000"},
+                                                 {"level0_stop_writes_trigger", "1000000"}});
+  if (!status.ok())
+    base::log(base::LogLevel::warning, "compaction_not_stopped", {{"reason", status.ToString()}});
+}
 
 Database::Database(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Database::~Database() = default;
 
 base::Result<std::unique_ptr<Database>> Database::open(const DatabaseOptions& wanted) {
   auto impl = std::make_unique<Impl>(wanted);
-  if (!wanted.create_if_missing || wanted.read_only) {
-    if (!std::filesystem::exists(wanted.path + "/CURRENT")) {
-      return base::fail(base::Code::not_found, "there is no journal in " + wanted.path +
-                                                   ": no engine has run with this data folder");
-    }
+  rocksdb::Options options = database_options(wanted);
+  const bool exists = std::filesystem::exists(wanted.path + "/CURRENT");
+  if (const auto whole = impl->check(options); !whole) return std::unexpected(whole.error());
+  if (!exists && (!wanted.create_if_missing || wanted.read_only)) {
+    return base::fail(base::Code::not_found,
+                      "there is no journal in " + wanted.path + ": no engine has run with this data folder");
   }
-  if (const auto whole = impl->mark.check(); !whole) return std::unexpected(whole.error());
-  const rocksdb::Options options = database_options(wanted);
+  options.listeners.push_back(impl->listener);
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = wanted.read_only ? rocksdb::DB::OpenForReadOnly(options, wanted.path, &db)
                                                   : rocksdb::DB::Open(options, wanted.path, &db);
   if (!status.ok()) return std::unexpected(error_of(status, wanted.path, "cannot open"));
   impl->db.reset(db);
+  if (auto whole = check_entry(wanted.path, impl->mark, db->GetLatestSequenceNumber()); !whole)
+    return std::unexpected(whole.error());
+  if (!wanted.read_only) {
+    if (auto begun = impl->begin_marking(); !begun) return std::unexpected(begun.error());
+  }
   return std::unique_ptr<Database>(new Database(std::move(impl)));
 }
 
@@ -149,12 +263,14 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
   }
   rocksdb::WriteOptions options;
   options.sync = true;
+  const std::lock_guard lock(impl_->write_mutex);
+  impl_->leave_damaged_tables();
   SG_CRASH_POINT("journal.before_sync");
   const rocksdb::Status status = impl_->db->Write(options, &batch);
   SG_CRASH_POINT("journal.after_sync");
   base::Status written;
   if (status.ok()) {
-    written = impl_->mark_log();
+    written = impl_->move_mark();
   } else {
     written = std::unexpected(error_of(status, impl_->path, "cannot write to"));
   }

@@ -1,9 +1,10 @@
 // One RocksDB database in a folder: rows of view and journal together, so that a batch is one atomic, synced
 // write (J7). No RocksDB type is in this header.
 //
-// Recovery accepts a last write that is cut short (it was never acknowledged) and refuses every other damage
-// of the log: synced data is never rolled back in silence (J7, FR-85, FR-86).
-// That the newest log is still there is our own mark's matter (log_mark.h).
+// Recovery accepts a last write that is cut short and was not acknowledged, and refuses every other damage of
+// the log: synced data is never rolled back in silence (J7, FR-85, FR-86). What was acknowledged is our own
+// mark's matter (durable_mark.h): it stands beside the folder, as FOLDER.mark.
+// A damaged table file is found when it is read: the scan fails with record_damaged, naming file and place.
 //
 // Thread rule: scan and write from any thread. Errors: folder_locked, record_damaged, disk_full, io_error.
 #pragma once

@@ -81,6 +81,19 @@ TEST(Record, AnotherFormatIsRefusedByName) {
   EXPECT_EQ(read.error().code, base::Code::format_unknown);
 }
 
+// J4: damage parks one stream, what is newer stops the shard; a flipped bit must never look like the latter.
+TEST(Record, AnyFlippedBitIsDamageAndNotANewerFormat) {
+  const core::StoredRecord record = sample();
+  const std::string row = encode_record(record);
+  for (std::size_t bit = 0; bit < row.size() * 8; ++bit) {
+    std::string flipped = row;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    const auto read = decode_record(record.stream, record.seq, flipped);
+    ASSERT_FALSE(read) << "bit " << bit;
+    ASSERT_EQ(read.error().code, base::Code::record_damaged) << "bit " << bit;
+  }
+}
+
 // J22: whatever is stored is hashed, and a byte cannot move from one part into another.
 TEST(Record, TheLeafChangesWithEveryStoredByte) {
   const core::StoredRecord record = sample();

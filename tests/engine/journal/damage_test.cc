@@ -32,11 +32,16 @@ class DamagedJournal : public testing::Test {
     }
     return newest;
   }
-  /// Length of the log without the zeros that the file was allocated with.
-  static std::uint64_t used(const fs::path& file) {
+  static std::string contents(const fs::path& file) {
     std::ifstream in(file, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    return bytes.find_last_not_of('\0') + 1;
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+  /// Length of the log without the zeros that the file was allocated with.
+  static std::uint64_t used(const fs::path& file) { return contents(file).find_last_not_of('\0') + 1; }
+  fs::path current() const {
+    std::string name = contents(path() + "/CURRENT");
+    name.pop_back();
+    return path() + "/" + name;
   }
   static void flip(const fs::path& file, std::uint64_t offset) {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -60,13 +65,143 @@ class DamagedJournal : public testing::Test {
   tests::support::TempFolder folder_;
 };
 
-TEST_F(DamagedJournal, ATornLastWriteIsTolerated) {
+/// What a kill in the middle of an append leaves.
+TEST_F(DamagedJournal, AWriteThatWasCutShortBeforeItWasAcknowledgedIsTolerated) {
   fill(10);
   const fs::path file = log();
-  fs::resize_file(file, used(file) - 100);  // the last write was not whole: it cannot have been acknowledged
+  const std::uint64_t whole = used(file);
+  const std::string bytes = contents(file);
+  std::ofstream(file, std::ios::binary | std::ios::app) << bytes.substr(0, 500);  // the start of a record
+  ASSERT_EQ(fs::file_size(file), whole + 500);
   ASSERT_TRUE(open());
-  EXPECT_GT(records(), 0u);
+  EXPECT_GE(records(), 40u);
   EXPECT_LT(records() % 4, 1u) << "half a batch was recovered";
+}
+
+// J7: wherever it is cut, also between two records: what was acknowledged is not rolled back in silence.
+TEST_F(DamagedJournal, ALogThatWasCutAnywhereRefusesToOpenAndSaysWhere) {
+  fill(10);
+  const fs::path file = log();
+  const std::string bytes = contents(file);
+  const std::uint64_t whole = used(file);
+  std::vector<std::uint64_t> cuts{0, 1, whole / 2, whole - 100, whole - 1};
+  for (std::uint64_t at = 7; at < whole; at += 1999) cuts.push_back(at);
+  for (const std::uint64_t cut : cuts) {
+    fs::resize_file(file, cut);
+    for (const bool read_only : {true, false}) {
+      const auto refused = open(read_only);
+      ASSERT_FALSE(refused) << "opened with a log cut at " << cut << " of " << whole;
+      EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+      EXPECT_NE(refused.error().message.find(file.string()), std::string::npos) << refused.error().message;
+      EXPECT_NE(refused.error().message.find("byte " + std::to_string(cut)), std::string::npos);
+      EXPECT_NE(refused.error().message.find("backup"), std::string::npos);
+    }
+    ASSERT_EQ(fs::file_size(file), cut) << "the refusal changed the file";
+  }
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+  EXPECT_GE(records(), 40u);
+}
+
+TEST_F(DamagedJournal, ALogWhoseEndWasZeroedRefusesToOpen) {
+  fill(10);
+  const fs::path file = log();
+  const std::uint64_t whole = used(file);
+  fs::resize_file(file, whole / 2);
+  fs::resize_file(file, whole);
+  const auto refused = open();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find(file.string()), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find(" at byte "), std::string::npos) << refused.error().message;
+}
+
+// The mark stands beside the folder: older files are seen, all of them or some.
+TEST_F(DamagedJournal, AnOlderCopyOfTheFolderRefusesToOpen) {
+  fill(5);
+  fs::copy(path(), folder_.file("old"), fs::copy_options::recursive);
+  fill(5);
+  fs::rename(path(), folder_.file("new"));
+  fs::copy(folder_.file("old"), path(), fs::copy_options::recursive);
+  const auto refused = open();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+  EXPECT_NE(refused.error().message.find("older"), std::string::npos) << refused.error().message;
+  fs::remove_all(path());
+  EXPECT_FALSE(open()) << "a folder that is gone was taken for a new one";
+  fs::rename(folder_.file("new"), path());
+  EXPECT_GE(records(), 40u);
+}
+
+TEST_F(DamagedJournal, AnOlderManifestOrACutOneRefusesToOpen) {
+  fill(5);
+  ASSERT_GE(records(), 20u);  // opens and closes it: another MANIFEST
+  const fs::path manifest = current();
+  const std::string bytes = contents(manifest);
+  for (const std::uint64_t cut : {bytes.size() - 1, bytes.size() / 2, std::size_t{0}}) {
+    fs::resize_file(manifest, cut);
+    const auto refused = open();
+    ASSERT_FALSE(refused) << "opened with a MANIFEST cut at " << cut;
+    EXPECT_NE(refused.error().message.find(manifest.string()), std::string::npos) << refused.error().message;
+  }
+  std::ofstream(manifest, std::ios::binary | std::ios::trunc) << bytes;
+  std::ofstream(path() + "/CURRENT") << "MANIFEST-000001\n";
+  const auto refused = open();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("CURRENT"), std::string::npos) << refused.error().message;
+  std::ofstream(path() + "/CURRENT") << manifest.filename().string() << "\n";
+  EXPECT_GE(records(), 20u);
+}
+
+TEST_F(DamagedJournal, AMissingTableRefusesToOpenByName) {
+  fill(5);
+  ASSERT_GE(records(), 20u);  // its log has become a table
+  fs::path table;
+  for (const auto& entry : fs::directory_iterator(path())) {
+    if (entry.path().extension() == ".sst") table = entry.path();
+  }
+  ASSERT_FALSE(table.empty());
+  fs::rename(table, folder_.file("kept"));
+  const auto refused = open();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find(table.filename().string()), std::string::npos)
+      << refused.error().message;
+  fs::rename(folder_.file("kept"), table);
+  EXPECT_GE(records(), 20u);
+}
+
+TEST_F(DamagedJournal, ADamagedMarkFallsBackOnItsOtherSlotAndBothRefuse) {
+  fill(10);
+  const fs::path mark = path() + ".mark";
+  const std::string bytes = contents(mark);
+  flip(mark, 20);
+  {
+    const auto opened = open(true);
+    ASSERT_TRUE(opened) << opened.error().message;
+  }
+  flip(mark, 4096 + 20);
+  const auto refused = open();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+  EXPECT_NE(refused.error().message.find(mark.string()), std::string::npos);
+  fs::remove(mark);  // the operator's word: what is there, is all there is
+  EXPECT_GE(records(), 40u);
+}
+
+// The other direction: no start is refused wrongly, whichever state of the mark a loss of power left behind.
+TEST_F(DamagedJournal, AMarkThatIsOlderThanTheFilesRefusesNothing) {
+  std::vector<std::string> marks;
+  core::Sequence least = 0;
+  for (int round = 0; round < 6; ++round) {
+    fill(3);
+    marks.push_back(contents(path() + ".mark"));
+    const core::Sequence now = records();
+    EXPECT_GT(now, least);
+    least = now;
+    marks.push_back(contents(path() + ".mark"));
+  }
+  for (const std::string& older : marks) {
+    std::ofstream(path() + ".mark", std::ios::binary | std::ios::trunc) << older;
+    EXPECT_EQ(records(), least);
+  }
 }
 
 TEST_F(DamagedJournal, AFlippedBitInsideSyncedDataRefusesToOpenInsteadOfRollingBack) {
