@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "engine/api/answer.h"
@@ -48,6 +49,8 @@ struct Backend {
   std::uint16_t partitions = 8;
   std::map<std::string, std::string> workflows;  // name → version that new runs get
   UploadLimits upload;
+  /// Why a stream is parked as damaged, if it is (E14): its rows still say what it was before.
+  std::function<std::optional<base::Error>(const core::StreamId&)> damage_of;
   /// May block for seconds if `checks` is asked for.
   std::function<void(::sandglass::v1::StatusReply&, bool checks)> fill_status;
   /// Lets the gate see a changed identity stream, then calls its argument.

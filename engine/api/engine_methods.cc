@@ -59,10 +59,12 @@ class EngineMethods final : public Methods {
   void list_runs(const Caller& caller, const v1::ListRunsRequest& request,
                  Answer<v1::ListRunsReply> answer) override {
     backend_.pool.run([this, caller, request, answer = std::move(answer)]() mutable {
-      answer(api::list_runs(backend_.view, backend_.partitions, caller, request));
+      answer(api::list_runs(backend_.view, backend_.partitions, caller, request, backend_.damage_of));
     });
   }
   void get_run(const Caller& caller, const v1::GetRunRequest& request, Answer<v1::RunDetail> answer) override;
+  void get_damaged_run(const Caller& caller, const core::StreamId& stream, const base::Error& damage,
+                       Answer<v1::RunDetail> answer);
   StreamPtr<v1::RunUpdate> follow_run(const Caller& caller, const v1::FollowRunRequest& request) override {
     return follow_stream(backend_, caller, request);
   }
@@ -276,24 +278,51 @@ void EngineMethods::list_approvals(const Caller& caller, const v1::ListApprovals
   });
 }
 
+/// Of a run whose records cannot be read: what the list knows, and why.
+void EngineMethods::get_damaged_run(const Caller& caller, const core::StreamId& stream,
+                                    const base::Error& damage, Answer<v1::RunDetail> answer) {
+  backend_.pool.run([this, caller, stream, damage, answer = std::move(answer)]() mutable {
+    auto summary = find_listed(backend_.view, backend_.partitions, caller, stream);
+    if (!summary) return answer(std::unexpected(summary.error()));
+    v1::RunDetail detail;
+    *detail.mutable_summary() = std::move(*summary);
+    detail.mutable_summary()->set_status(v1::RUN_STATUS_STUCK);
+    detail.mutable_summary()->set_error_code(static_cast<std::uint32_t>(Code::stream_damaged));
+    detail.set_error_code(static_cast<std::uint32_t>(Code::stream_damaged));
+    detail.set_error(damage.message);
+    answer(std::move(detail));
+  });
+}
+
 void EngineMethods::get_run(const Caller& caller, const v1::GetRunRequest& request,
                             Answer<v1::RunDetail> answer) {
+  const auto is_damage = [](const base::Error& error) {
+    return error.code == Code::stream_damaged || error.code == Code::record_damaged;
+  };
   with_run(
       backend_.engine, caller, request.run_id(),
-      [this, caller, answer = std::move(answer)](base::Result<RunFacts> facts) mutable {
+      [this, caller, is_damage, run_id = request.run_id(),
+       answer = std::move(answer)](base::Result<RunFacts> facts) mutable {
+        if (!facts && is_damage(facts.error()))
+          return get_damaged_run(caller, *core::StreamId::parse(run_id), facts.error(), std::move(answer));
         if (!facts) return answer(std::unexpected(facts.error()));
-        backend_.pool.run([this, caller, facts = std::move(*facts), answer = std::move(answer)]() mutable {
+        backend_.pool.run([this, caller, is_damage, facts = std::move(*facts),
+                           answer = std::move(answer)]() mutable {
           const fold::AnyKind& kind = *backend_.kinds.find(core::StreamKind::run);
           auto detail = read_detail(backend_.reader, kind, facts.stream, facts.state(), facts.head);
+          if (!detail && is_damage(detail.error()))
+            return get_damaged_run(caller, facts.stream, detail.error(), std::move(answer));
           if (!detail) return answer(std::move(detail));
           v1::ListApprovalsRequest of_run;
           of_run.set_run_id(facts.stream.text());
           of_run.set_ended_too(true);
           list_approvals(caller, of_run,
-                         [detail = std::move(*detail),
+                         [is_damage, detail = std::move(*detail),
                           answer = std::move(answer)](base::Result<v1::ListApprovalsReply> waiting) mutable {
-                           if (!waiting) return answer(std::unexpected(waiting.error()));
-                           detail.mutable_approvals()->Swap(waiting->mutable_approvals());
+                           // A damaged inbox hides no runs (E14).
+                           if (!waiting && !is_damage(waiting.error()))
+                             return answer(std::unexpected(waiting.error()));
+                           if (waiting) detail.mutable_approvals()->Swap(waiting->mutable_approvals());
                            answer(std::move(detail));
                          });
         });

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/run_access.h"
 #include "engine/api/run_text.h"
 #include "engine/base/hash.h"
+#include "engine/fold/project.h"
 #include "engine/identity/access.h"
 #include "engine/view/keys.h"
 
@@ -75,8 +77,8 @@ bool wanted(const v1::RunSummary& run, const v1::ListRunsRequest& request) {
 }  // namespace
 
 base::Result<v1::ListRunsReply> list_runs(const view::View& view, std::uint16_t partitions,
-                                          const identity::Caller& caller,
-                                          const v1::ListRunsRequest& request) {
+                                          const identity::Caller& caller, const v1::ListRunsRequest& request,
+                                          const DamageOf& damage_of) {
   const auto before = base::from_hex(request.page_token());
   if (!before || (!before->empty() && before->size() != kSortBytes)) {
     return base::fail(base::Code::invalid_argument, "the page token is not one that a list call gave");
@@ -111,11 +113,34 @@ base::Result<v1::ListRunsReply> list_runs(const view::View& view, std::uint16_t 
     const auto stream = core::StreamId::from_bytes(std::string_view(newest_sort).substr(8));
     v1::RunSummary summary;
     if (stream) fill_summary(*stream, *run, 0, summary);
+    if (const auto damage = stream && damage_of ? damage_of(*stream) : std::nullopt) {
+      summary.set_status(v1::RUN_STATUS_STUCK);
+      summary.set_error_code(static_cast<std::uint32_t>(damage->code));
+    }
     if (stream && identity::may_touch(caller, run->tenant, run->user) && wanted(summary, request)) {
       *reply.add_runs() = std::move(summary);
     }
     last_sort = std::move(newest_sort);
     newest->pop();
+  }
+}
+
+base::Result<v1::RunSummary> find_listed(const view::View& view, std::uint16_t partitions,
+                                         const identity::Caller& caller, const core::StreamId& stream) {
+  Cursor cursor(view, fold::partition_of(stream, partitions), {});
+  for (;; cursor.pop()) {
+    auto row = cursor.front();
+    if (!row) return std::unexpected(row.error());
+    if (*row == nullptr) return std::unexpected(no_such_run(stream.text()));
+    if (std::string_view(sort_of((*row)->key)).substr(8) != stream.bytes()) continue;
+    const auto run = run::view::decode_row((*row)->value);
+    if (!run) return std::unexpected(run.error());
+    if (!identity::may_touch(caller, run->tenant, run->user)) {
+      return std::unexpected(no_such_run(stream.text()));
+    }
+    v1::RunSummary summary;
+    fill_summary(stream, *run, 0, summary);
+    return summary;
   }
 }
 

@@ -101,7 +101,12 @@ void DueTimers::take_page(std::int64_t until_ms, base::Result<view::ScanResult> 
   }
   for (const view::Row& row : page->rows) {
     auto timer = timer_of(row);
-    if (!timer || ended_.contains(*timer) || fired_.contains(*timer)) continue;
+    if (!timer) {
+      status_ = base::fail(base::Code::record_damaged,
+                           "a row of the due index is malformed; restore the data folder from a backup");
+      return;
+    }
+    if (ended_.contains(*timer) || fired_.contains(*timer)) continue;
     if (timer->due_ms < horizon_ms_) soon_of(*timer).insert(*timer);
   }
   shed();

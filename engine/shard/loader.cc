@@ -21,11 +21,18 @@ std::uint64_t seq_of(const view::Row& row) {
   return key && key->rest.size() == sizeof(std::uint64_t) ? view::get_u64(key->rest) : 0;
 }
 
+/// Bytes that cannot be read because they are damaged are this stream's matter; other errors are the
+/// machine's.
+base::Error as_stream_error(const core::StreamId& stream, base::Error error) {
+  if (error.code == base::Code::record_damaged) {
+    error = {base::Code::stream_damaged, stream.text() + ": " + error.message};
+  }
+  return error;
+}
+
 base::Result<core::StoredRecord> record_of(const core::StreamId& stream, const view::Row& row) {
   auto record = codec::decode_record(stream, seq_of(row), row.value);
-  if (!record && record.error().code == base::Code::record_damaged) {
-    return base::fail(base::Code::stream_damaged, stream.text() + ": " + record.error().message);
-  }
+  if (!record) return std::unexpected(as_stream_error(stream, record.error()));
   return record;
 }
 
@@ -75,7 +82,7 @@ void Loader::start(std::shared_ptr<Load> load) {
   reads_.get(view::snapshot_key(stream), [this, load](base::Result<std::optional<std::string>> row) {
     if (row) {
       load->snapshot = std::move(*row);
-    } else {
+    } else if (row.error().code != base::Code::record_damaged) {  // a damaged one is ignored, as in fold
       load->failed = std::unexpected(row.error());
     }
     if (--load->open_reads == 0) first_answers(load);
@@ -86,7 +93,7 @@ void Loader::start(std::shared_ptr<Load> load) {
                 if (rows) {
                   load->newest = std::move(*rows);
                 } else {
-                  load->failed = std::unexpected(rows.error());
+                  load->failed = std::unexpected(as_stream_error(load->fold.stream(), rows.error()));
                 }
                 if (--load->open_reads == 0) first_answers(load);
               });
@@ -117,7 +124,9 @@ void Loader::read_forward(const std::shared_ptr<Load>& load) {
   const view::KeyRange range = view::record_range(load->fold.stream(), load->fold.head().seq + 1);
   reads_.scan({.first = range.first, .last = range.last, .limit = kPage},
               [this, load](base::Result<view::ScanResult> page) {
-                if (!page) return finish(load, std::unexpected(page.error()));
+                if (!page) {
+                  return finish(load, std::unexpected(as_stream_error(load->fold.stream(), page.error())));
+                }
                 for (const view::Row& row : page->rows) {
                   if (auto status = fold_row(load->fold, row); !status) return finish(load, status);
                 }
@@ -152,7 +161,7 @@ void Loader::next_page(const std::shared_ptr<Turns>& turns) {
                .last = view::record_key(turns->stream, turns->last_seq + 1),
                .limit = kPage},
               [this, turns](base::Result<view::ScanResult> page) {
-                if (!page) return turns->done(std::unexpected(page.error()));
+                if (!page) return turns->done(std::unexpected(as_stream_error(turns->stream, page.error())));
                 for (const view::Row& row : page->rows) {
                   const auto record = record_of(turns->stream, row);
                   if (!record) return turns->done(std::unexpected(record.error()));

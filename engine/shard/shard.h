@@ -58,6 +58,8 @@ struct ShardPorts {
   core::Activator& activator;
   core::Dispatcher& dispatcher;
   Neighbours& neighbours;
+  /// A stream was found damaged and is parked: it is told once each time that it is loaded. May be null.
+  const std::function<void(const core::StreamId&, const base::Error&)>& on_damaged;
 };
 
 class Shard {
@@ -132,6 +134,7 @@ class Shard {
 
   // shard_decide.cc
   void load(Resident& stream);
+  void park(Resident& stream, const base::Error& damage);
   void loaded(Resident& stream, base::Result<fold::StreamFold> fold);
   void run_queue(Resident& stream, const Now& now);
   Step step(Resident& stream, CommandEnvelope& envelope, const Now& now);

@@ -50,16 +50,22 @@ void Shard::load(Resident& stream) {
   });
 }
 
+/// Nothing of the stream goes on until the process has read it anew.
+void Shard::park(Resident& stream, const base::Error& damage) {
+  ++counters_.damaged;
+  base::log(base::LogLevel::warning, "stream_damaged",
+            {{"stream", stream.stream.text()}, {"reason", damage.message}});
+  stream.damage = damage;
+  if (ports_.on_damaged) ports_.on_damaged(stream.stream, damage);
+  wake(stream);
+}
+
 void Shard::loaded(Resident& stream, base::Result<fold::StreamFold> fold) {
   if (!fold) {
     // A newer format stops the shard (J4); damage parks this stream alone (E14); anything else is the
     // machine's.
     if (fold.error().code != Code::stream_damaged) return this->fail(fold.error());
-    ++counters_.damaged;
-    base::log(base::LogLevel::warning, "stream_damaged",
-              {{"stream", stream.stream.text()}, {"reason", fold.error().message}});
-    stream.damage = fold.error();
-    return wake(stream);
+    return park(stream, fold.error());
   }
   stream.fold = std::move(*fold);
   const fold::StreamHead& head = stream.fold->head();
@@ -135,6 +141,11 @@ Shard::Step Shard::step(Resident& stream, CommandEnvelope& envelope, const Now& 
 }
 
 Shard::Step Shard::step(Resident& stream, core::ActionFinished& finished, const Now& now) {
+  if (finished.code == Code::stream_damaged) {
+    // Its input could not be read: the stream is damaged, and no step of it has failed.
+    park(stream, {Code::stream_damaged, stream.stream.text() + ": " + finished.message});
+    return Step::waits;
+  }
   ++counters_.decided;
   const fold::AnyKind& kind = stream.fold->kind();
   core::ActionFinished without_result = finished;
@@ -213,6 +224,10 @@ bool Shard::look_up(Resident& stream, std::string key) {
   ++stream.reads;
   ports_.reads.get(std::move(key), [this, &stream](base::Result<std::optional<std::string>> row) {
     --stream.reads;
+    if (!row && row.error().code == Code::record_damaged) {
+      stream.lookup = Lookup::none;
+      return park(stream, {Code::stream_damaged, stream.stream.text() + ": " + row.error().message});
+    }
     if (!row) return fail(row.error());
     stream.lookup = Lookup::found;
     stream.looked_up = std::move(*row);
@@ -285,8 +300,7 @@ std::optional<Shard::Step> Shard::drop_duplicate(Resident& stream, const core::M
     if (!stream.looked_up) return std::nullopt;
     const auto row = fold::decode_inbox_row(*stream.looked_up);
     if (!row) {
-      stream.damage = base::Error{Code::stream_damaged, stream.stream.text() + ": " + row.error().message};
-      wake(stream);
+      park(stream, {Code::stream_damaged, stream.stream.text() + ": " + row.error().message});
       return Step::waits;
     }
     newest = stream.inbox.emplace(message.source, *row).first;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/base/crash_point.h"
+#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/codec/messages.h"
 #include "engine/codec/record.h"
@@ -41,8 +42,23 @@ base::Result<core::StreamId> stream_of(const view::Row& row, const char* table) 
   const auto key = view::parse_index_key(row.key);
   const auto stream = key ? core::StreamId::from_bytes(key->stream) : std::nullopt;
   if (!stream)
-    return base::fail(Code::record_damaged, std::string("a row of the ") + table + " index is malformed");
+    return base::fail(Code::record_damaged, std::string("a row of the ") + table +
+                                                " index is malformed (key " + base::to_hex(row.key) +
+                                                "); restore the data folder from a backup");
   return *stream;
+}
+
+/// The timers that come first are read by the first poll, when it is too late to refuse: damage among them is
+/// looked for here.
+base::Status check_due_rows(const view::View& view, core::PartitionId partition, std::int64_t low_water_ms) {
+  view::KeyRange range = view::index_range(partition, view::Index::due);
+  range.first = view::index_range(partition, view::Index::due, view::sortable(low_water_ms), ~0ULL).first;
+  const auto page = view.scan_now({.first = std::move(range.first), .last = std::move(range.last)});
+  if (!page) return std::unexpected(page.error());
+  for (const view::Row& row : page->rows) {
+    if (const auto stream = stream_of(row, "due"); !stream) return std::unexpected(stream.error());
+  }
+  return {};
 }
 
 /// The message that an undelivered row stands for, from the record that sent it.
@@ -85,15 +101,17 @@ base::Status Shard::recover(const view::View& view) {
   timers_.open(low_water_ms_);
   SG_CRASH_POINT("shard.recovering");
 
-  auto status = for_each_row(view, view::index_range(partition_, view::Index::in_flight),
-                             [&](const view::Row& row) -> base::Status {
-                               const auto id = stream_of(row, "in-flight");
-                               if (!id) return std::unexpected(id.error());
-                               Resident& stream = streams_.touch(*id);
-                               stream.resume = true;
-                               wake(stream);
-                               return {};
-                             });
+  auto status = check_due_rows(view, partition_, low_water_ms_);
+  if (!status) return status;
+  status = for_each_row(view, view::index_range(partition_, view::Index::in_flight),
+                        [&](const view::Row& row) -> base::Status {
+                          const auto id = stream_of(row, "in-flight");
+                          if (!id) return std::unexpected(id.error());
+                          Resident& stream = streams_.touch(*id);
+                          stream.resume = true;
+                          wake(stream);
+                          return {};
+                        });
   if (!status) return status;
   return for_each_row(view, view::index_range(partition_, view::Index::undelivered),
                       [&](const view::Row& row) -> base::Status {

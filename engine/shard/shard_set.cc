@@ -20,6 +20,12 @@ base::Error lost_error() {
           "the engine has lost its journal and is restarting; retry with the same request id"};
 }
 
+/// Why no partition is served: all of them are one owner's, who recovers as a whole (J6).
+std::unexpected<base::Error> of_partition(core::PartitionId partition, base::Error error) {
+  error.message = "partition " + std::to_string(partition) + ": " + error.message;
+  return std::unexpected(std::move(error));
+}
+
 }  // namespace
 
 void register_partition_kind(fold::Registry& kinds) {
@@ -30,13 +36,15 @@ base::Result<std::unique_ptr<ShardSet>> ShardSet::open(const ShardConfig& config
   std::unique_ptr<ShardSet> set(new ShardSet(config, ports));
   for (core::PartitionId partition = 0; partition < config.partitions; ++partition) {
     const auto ownership = ports.journal.own(partition);
-    if (!ownership) return std::unexpected(ownership.error());
-    set->shards_.push_back(std::make_unique<Shard>(
-        config, partition, *ownership,
-        ShardPorts{ports.kinds, ports.reads, ports.journal, ports.activator, ports.dispatcher, *set}));
+    if (!ownership) return of_partition(partition, ownership.error());
+    set->shards_.push_back(
+        std::make_unique<Shard>(config, partition, *ownership,
+                                ShardPorts{ports.kinds, ports.reads, ports.journal, ports.activator,
+                                           ports.dispatcher, *set, set->ports_.on_damaged}));
   }
-  for (auto& shard : set->shards_) {
-    if (auto status = shard->recover(ports.view); !status) return std::unexpected(status.error());
+  for (core::PartitionId partition = 0; partition < config.partitions; ++partition) {
+    auto status = set->shards_[partition]->recover(ports.view);
+    if (!status) return of_partition(partition, status.error());
   }
   return set;
 }

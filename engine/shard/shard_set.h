@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,6 +25,8 @@ struct EnginePorts {
   journal::Journal& journal;
   core::Activator& activator;
   core::Dispatcher& dispatcher;
+  /// A stream was found damaged and is parked. May be null.
+  std::function<void(const core::StreamId&, const base::Error&)> on_damaged = nullptr;
 };
 
 /// The kind that the framework brings itself.

@@ -1,5 +1,6 @@
 // artifact list, artifact get.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,12 @@ base::Status write_all(int fd, std::string_view bytes, const std::string& path) 
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return {};
+}
+
+/// What is damaged or cut short must not lie there under the name that was asked for.
+void remove_part(int fd, const std::string& path) {
+  struct stat info{};
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) unlink(path.c_str());
 }
 
 }  // namespace
@@ -68,10 +75,12 @@ Outcome artifact_get(Session& session, const ArtifactArgs& args) {
     wrote = write_all(to_stdout ? STDOUT_FILENO : file.get(), part.data(), args.output);
     return wrote.has_value();
   });
+  const auto digest = hash.finish();
+  const bool whole = wrote && status && digest.view() == expected;
+  if (!whole && !to_stdout) remove_part(file.get(), args.output);
   if (!wrote) return std::unexpected(wrote.error());
   if (!status) return std::unexpected(status.error());
-  const auto digest = hash.finish();
-  if (digest.view() != expected) {
+  if (!whole) {
     return base::fail(base::Code::blob_missing,
                       "the artifact's bytes do not match their digest; get it again");
   }

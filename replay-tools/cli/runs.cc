@@ -116,8 +116,9 @@ Outcome list(Session& session, const ListArgs& args) {
       {"RUN", "WORKFLOW", "STATUS", "PHASE", "USER", "STARTED", "TIME"}};
   for (const auto& run : runs->runs()) {
     const bool open = run.closed_ms() == 0;
-    rows.push_back({run.run_id(), run.workflow(), short_status(run.status()), open ? run.phase() : "",
-                    run.user(), show_time(run.started_ms()),
+    const bool damaged = run.error_code() == static_cast<std::uint32_t>(Code::stream_damaged);
+    rows.push_back({run.run_id(), run.workflow(), short_status(run.status()) + (damaged ? " (damaged)" : ""),
+                    open ? run.phase() : "", run.user(), show_time(run.started_ms()),
                     show_duration((open ? now : run.closed_ms()) - run.started_ms())});
   }
   print_table(rows);

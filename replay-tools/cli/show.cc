@@ -44,6 +44,7 @@ void print_head(const Session& session, const api::RunDetail& run) {
   std::string status = api::RunStatus_Name(summary.status());
   status.erase(0, std::string_view("RUN_STATUS_").size());
   for (char& c : status) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (summary.error_code() == static_cast<std::uint32_t>(base::Code::stream_damaged)) status += " (damaged)";
   if (summary.cancel_asked() && summary.closed_ms() == 0) status += ", cancelling";
   print_field("status", status);
   if (summary.closed_ms() == 0) print_field("phase", safe(summary.phase()));
@@ -54,6 +55,9 @@ void print_head(const Session& session, const api::RunDetail& run) {
   }
   print_field("records", std::to_string(summary.head()));
   print_field("error", safe_block(code_text(run.error_code(), run.error()), std::string(12, ' ')));
+  if (!run.has_stuck() && summary.error_code() == static_cast<std::uint32_t>(base::Code::stream_damaged)) {
+    print_line("its records are damaged on disk; which ones, says: " + session.hint("audit verify"));
+  }
   if (run.has_stuck()) {
     print_field("expected", safe(run.stuck().expected()));
     print_field("actual", safe(run.stuck().actual()));

@@ -122,6 +122,10 @@ class World {
   }
 
   void open() {
+    const auto opened = try_open();
+    ASSERT_TRUE(opened) << opened.error().message;
+  }
+  base::Status try_open() {
     journal_options.meta.partitions = config.partitions;
     inner = std::make_unique<journal::MemoryJournal>(disk, random, journal_options);
     gate = std::make_unique<GatedJournal>(*inner);
@@ -131,18 +135,24 @@ class World {
     activator->code = code;
     dispatcher = std::make_unique<TestDispatcher>();
     auto opened = shard::ShardSet::open(config, {kinds, *rows, *reads, *gate, *activator, *dispatcher});
-    ASSERT_TRUE(opened) << opened.error().message;
+    if (!opened) return std::unexpected(opened.error());
     set = std::move(*opened);
+    return {};
   }
   /// Power is lost: what was not synced may be gone.
   void crash() {
+    const auto opened = open_again();
+    ASSERT_TRUE(opened) << opened.error().message;
+  }
+  /// The same, and the opening may be refused.
+  base::Status open_again() {
     set.reset();
     reads.reset();
     rows.reset();
     gate.reset();
     inner.reset();
     disk.crash();
-    open();
+    return try_open();
   }
   void tick(int polls = 1) {
     for (int i = 0; i < polls; ++i) {

@@ -247,6 +247,72 @@ TEST(Recovery, ADamagedStreamIsParkedAlone) {
   EXPECT_FALSE(world.set->lost());
 }
 
+// The newest record has no later one whose link would tell: its own checksum does. The first byte is the
+// format: damaged, it must not look like a newer one, which would stop everybody (J4).
+TEST(Recovery, ADamagedNewestRecordIsParkedAloneWhicheverByteItIs) {
+  World world;
+  const auto damaged = test_stream("damaged");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(world.call_now(damaged, test_command(Add{"n", 1})));
+  const std::string key = view::record_key(damaged, 3);
+  const std::string row = *world.disk.get(key);
+  for (const std::size_t at : {std::size_t{0}, row.size() / 2, row.size() - 1}) {
+    std::string changed = row;
+    changed[at] = static_cast<char>(changed[at] ^ 0x02);
+    world.disk.tamper(key, changed);
+    world.crash();
+    const auto refused = world.call_now(damaged, test_command(Add{"n", 1}));
+    ASSERT_FALSE(refused) << at;
+    EXPECT_EQ(refused.error().code, base::Code::stream_damaged) << refused.error().message;
+    EXPECT_TRUE(world.call_now(test_stream("healthy"), test_command(Add{"n", 1})));
+    EXPECT_FALSE(world.set->lost());
+  }
+  world.disk.tamper(key, row);
+  world.crash();
+  EXPECT_EQ(world.state_of(damaged).sum, 3) << "repaired, it goes on";
+}
+
+// Damage of what all streams of a partition hang on: nothing is opened, and the error says what and where.
+TEST(Recovery, ADamagedPartitionRowRefusesToOpenAndNamesThePartition) {
+  World world;
+  const auto stream = test_stream("a");
+  const auto partition = fold::partition_of(stream, world.config.partitions);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(world.call_now(stream, test_command(Add{"n", 1})));
+  ASSERT_TRUE(world.call_now(stream, test_command(tests::SetTimer{"t", 1LL << 40})));
+  const auto order = view::order_range(partition);
+  const auto rows = world.disk.scan({.first = order.first, .last = order.last, .limit = 100}).rows;
+  const auto due = view::index_range(partition, view::Index::due);
+  const std::string due_row = world.disk.scan({.first = due.first, .last = due.last}).rows.at(0).key;
+  std::string changed = rows.back().value;
+  changed.back() = static_cast<char>(changed.back() ^ 1);
+  const std::string epoch_key = view::owner_epoch_key(partition);
+  struct Case {
+    std::string key;
+    std::optional<std::string> value;
+    const char* words;
+  };
+  const std::vector<Case> cases = {
+      {rows.back().key, changed, "does not extend the chain"},
+      {rows.back().key, "x", "order row"},
+      {rows[rows.size() - 2].key, std::nullopt, "is missing"},
+      {epoch_key, std::string(8, '\0'), "owner epoch"},
+      {epoch_key, "x", "owner epoch"},
+      {due_row.substr(0, due_row.size() - 12), std::string(), "due index"},
+  };
+  for (const Case& one : cases) {
+    const auto before = world.disk.get(one.key);
+    world.disk.tamper(one.key, one.value);
+    const auto refused = world.open_again();
+    ASSERT_FALSE(refused) << one.words;
+    EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+    EXPECT_NE(refused.error().message.find("partition " + std::to_string(partition)), std::string::npos)
+        << refused.error().message;
+    EXPECT_NE(refused.error().message.find(one.words), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find("restore"), std::string::npos) << refused.error().message;
+    world.disk.tamper(one.key, before);
+  }
+  EXPECT_TRUE(world.open_again());
+}
+
 TEST(Recovery, DamageInFrontOfTheSnapshotMakesOnlyTheRebuiltStreamStuck) {
   World world(1, {.partitions = 4, .evict_always = true});
   const auto stream = test_stream("a");
