@@ -6,6 +6,7 @@
 
 #include "engine/codec/json.h"
 #include "engine/codec/record.h"
+#include "engine/dispatch/running_scope.h"
 #include "engine/view/keys.h"
 
 namespace sandglass::engine::dispatch {
@@ -24,6 +25,11 @@ core::ActivityResult failure(Code code, core::FailureSide side, bool retryable, 
   result.retryable = retryable;
   result.message = std::move(message);
   return result;
+}
+
+/// A damaged record of the stream is no failure of its step: the shard parks the stream.
+Code of_stream(Code code) {
+  return code == Code::record_damaged ? Code::stream_damaged : code;
 }
 
 bool is_operation(ActionKind kind) {
@@ -101,12 +107,12 @@ void LocalDispatcher::bring_input(AttemptId id) {
                    [this, id, ref](base::Result<std::optional<std::string>> row) {
                      const auto found = attempts_.find(id);
                      if (found == attempts_.end()) return;
-                     if (!row) return fail(id, row.error().code, row.error().message);
-                     if (!*row) return fail(id, Code::record_damaged, "the record of its input is missing");
+                     if (!row) return fail(id, of_stream(row.error().code), row.error().message);
+                     if (!*row) return fail(id, Code::stream_damaged, "the record of its input is missing");
                      auto record = codec::decode_record(found->second.stream, ref.seq, **row);
-                     if (!record) return fail(id, record.error().code, record.error().message);
+                     if (!record) return fail(id, of_stream(record.error().code), record.error().message);
                      if (ref.slot >= record->slots.size()) {
-                       return fail(id, Code::record_damaged, "its input is missing in the record");
+                       return fail(id, Code::stream_damaged, "its input is missing in the record");
                      }
                      found->second.action.input_slot = record->slots[ref.slot];
                      start(id);
@@ -148,6 +154,14 @@ void LocalDispatcher::start(AttemptId id) {
     attempt.cut = limits_.emplace(ports_.clock.monotonic_ns() + action.start_to_close_ms * kNsPerMs, id);
     attempt.has_limit = true;
   }
+  const auto code = core::RunningCode::of_step(attempt.stream, action.path);
+  if (ports_.running != nullptr && ports_.running->is_suspect(code)) {
+    ports_.running->clear(code);  // once it is resumed, it has its three restarts again
+    return fail(id, core::kCrashesCode,
+                "the engine ended three times while step " + action.path + " (" + action.name +
+                    ") ran in it; it is not run again before the run is resumed");
+  }
+  const RunningScope scope(ports_.running, code);
   activity->start(std::move(call), done(id));
 }
 
@@ -222,6 +236,7 @@ void LocalDispatcher::finish(AttemptId id, core::ActivityResult result,
   if (!result.bytes.empty()) {
     made.result = ports_.digest_key(attempt.stream).make(result.encoding, std::move(result.bytes));
   }
+  if (ports_.running != nullptr) ports_.running->clear(core::RunningCode::of_step(attempt.stream, made.path));
   finished.push_back({attempt.stream, std::move(made)});
   forget(id);
 }

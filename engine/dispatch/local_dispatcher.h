@@ -10,6 +10,8 @@
 // (attach), a greater one supersedes and cancels it, a smaller one is too late. What a superseded or
 // timed-out attempt still says is dropped here; the decider would refuse it as well (J8).
 //
+// An input that is damaged in its record is answered as stream_damaged: the shard parks the stream (E14).
+//
 // Kinds: start → ActivityRegistry · cancel → whoever carries out the path · reserve, effect →
 // core::Operations. Thread rule: one thread; activities answer from any thread. Time limits are on the
 // monotonic clock.
@@ -29,6 +31,7 @@
 #include "engine/core/ports/activity.h"
 #include "engine/core/ports/dispatcher.h"
 #include "engine/core/ports/operations.h"
+#include "engine/core/ports/running.h"
 #include "engine/shard/view_reads.h"
 
 namespace sandglass::engine::dispatch {
@@ -41,6 +44,8 @@ struct DispatchPorts {
   /// The key of the digests that a stream's results get (J23).
   std::function<core::DigestKey(const core::StreamId&)> digest_key;
   base::OnNews on_news;  // may be null
+  /// Marks what runs in this process; a suspect is answered with kCrashesCode and not started (J13).
+  core::Running* running = nullptr;
 };
 
 struct DispatchCounters {

@@ -9,6 +9,7 @@
 //   ApplyActivation      an event for each command | RunStuck | ActivationCut | ActivationTaken
 //   ActionFinished       StepCompleted, StepAttemptFailed, StepFailed; Operation…
 //   ActivationFailed     RunStuck
+//   ActionFinished       … | RunStuck, of a step whose code ended the process three times
 //   MessageReceived      ExchangeAnswered, ExchangeProgressed, LeaseRenewed, LeaseClosed, MessageIgnored,
 //                        OperationDecided [+ OperationSettled, activation]
 //   TimerFired           TimerElapsed, StepRetried, OperationRequeued, OperationProbeStarted,

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/core/ports/running.h"
 #include "engine/run/decider.h"
 
 namespace sandglass::engine::run {
@@ -127,6 +128,12 @@ void release_messages(Decision& d);
 core::StreamId inbox();
 /// The state of an ended run.
 void close_state(State& state, RunStatus status, const core::TurnInfo& info);
+
+/// A step that ends the process parked the run: none of its steps is started before it is resumed (J13).
+inline bool waits_for_repair(const State& state) {
+  return state.status == RunStatus::stuck && !state.stuck.path.empty() &&
+         state.stuck.code == core::kCrashesCode;
+}
 
 // Actions that are out, made again by pending() with tokens of the present owner.
 core::Action step_action(const Step& step, const std::string& path, const core::DecideInput& input);

@@ -29,7 +29,11 @@ Status decide_start(Decision& d, const StartRun& command) {
 Status decide_resume(Decision& d, const Resume& command) {
   if (!d.state().open()) return base::fail(base::Code::run_closed, "the run has ended");
   if (d.state().status != RunStatus::stuck) return {};
+  const bool steps_wait = waits_for_repair(d.state());
   d.emit(RunResumed{command.version});
+  for (const auto& [path, step] : d.state().steps) {
+    if (steps_wait && step.retry_due_ms == 0) d.out().act(step_action(step, path, d.input()));
+  }
   d.out().activate();
   return {};
 }

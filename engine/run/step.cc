@@ -93,6 +93,12 @@ Status decide_step_finished(Decision& d, const core::ActionFinished& finished) {
     d.activate();
     return {};
   }
+  if (finished.code == core::kCrashesCode) {  // J13: it is no failure of the step, and nothing is tried
+    if (d.state().status != RunStatus::stuck) {
+      d.emit(RunStuck{{.code = finished.code, .path = path, .message = finished.message}});
+    }
+    return {};
+  }
   const std::int64_t next = next_attempt_ms(d, step, path, finished);
   if (next != 0) {
     d.out().start_timer(step_timer(path), next);

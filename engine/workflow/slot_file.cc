@@ -4,33 +4,56 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <optional>
+
+#include "engine/base/crc32c.h"
 
 namespace sandglass::engine::workflow {
 
 namespace {
 
 constexpr std::size_t kStrikeRows = 256;
-constexpr char kMagic[8] = {'s', 'g', 's', 'l', 'o', 't', 's', '1'};
+constexpr char kMagic[8] = {'s', 'g', 's', 'l', 'o', 't', 's', '2'};
 
-/// 24 bytes: used (or strikes), stream, zeros.
+constexpr std::uint8_t kFree = 0;
+constexpr std::uint8_t kTaken = 0xFF;  // by a thread that has not written it yet
+
+/// 32 bytes. `value` is written last: a kill in between leaves a row without meaning.
 struct Row {
-  std::uint8_t value;
+  std::uint8_t value;  // kFree, kTaken, or in use; of a strike row the strikes
   char stream[core::StreamId::kBytes];
-  char padding[6];
+  char zero[2];
+  std::uint32_t step;
+  std::uint32_t sum;  // of what is above
+  std::uint32_t spare;
 };
-static_assert(sizeof(Row) == 24);
+static_assert(sizeof(Row) == 32);
 
-void put(Row& row, std::uint8_t value, const core::StreamId& stream) {
-  const std::string bytes = stream.bytes();
-  std::memcpy(row.stream, bytes.data(), bytes.size());
-  // The value last: a kill in between leaves a free row.
+std::uint32_t sum_of(Row row) {
+  return base::crc32c({reinterpret_cast<const char*>(&row), offsetof(Row, sum)});
+}
+
+void put(Row& row, std::uint8_t value, const core::RunningCode& code) {
+  Row made{};
+  made.value = value;
+  const std::string bytes = code.stream.bytes();
+  std::memcpy(made.stream, bytes.data(), bytes.size());
+  made.step = code.step;
+  made.sum = sum_of(made);
+  std::memcpy(reinterpret_cast<char*>(&row) + 1, reinterpret_cast<const char*>(&made) + 1, sizeof row - 1);
   __atomic_store_n(&row.value, value, __ATOMIC_RELEASE);
 }
 
-std::optional<core::StreamId> stream_of(const Row& row) {
-  return core::StreamId::from_bytes({row.stream, sizeof row.stream});
+/// What the row says; nullopt: nothing, or it is damaged.
+std::optional<core::RunningCode> code_of(const Row& row) {
+  if (row.value == kFree || sum_of(row) != row.sum) return std::nullopt;
+  const auto stream = core::StreamId::from_bytes({row.stream, sizeof row.stream});
+  if (!stream) return std::nullopt;
+  return core::RunningCode{*stream, row.step};
 }
 
 }  // namespace
@@ -68,48 +91,60 @@ SlotFile::~SlotFile() {
 
 void SlotFile::count_strikes() {
   for (const Row& row : layout_->strikes) {
-    const auto stream = stream_of(row);
-    if (row.value != 0 && stream) strikes_[*stream] = row.value;
+    if (const auto code = code_of(row)) strikes_[*code] = std::min(row.value, kMaxStrikes);
   }
   for (Row& row : layout_->slots) {
-    const auto stream = stream_of(row);
-    if (row.value != 0 && stream) {
-      std::uint8_t& strikes = strikes_[*stream];
+    if (const auto code = code_of(row)) {
+      std::uint8_t& strikes = strikes_[*code];
       if (strikes < kMaxStrikes) ++strikes;
     }
-    row.value = 0;
+    row.value = kFree;
   }
   write_strikes();
 }
 
-/// What does not fit is forgotten: the file is an aid, and runs that crash a process are few.
+/// What does not fit is forgotten: the file is an aid, and code that crashes a process is rare.
 void SlotFile::write_strikes() {
   std::size_t next = 0;
-  for (const auto& [stream, strikes] : strikes_) {
+  for (const auto& [code, strikes] : strikes_) {
     if (next == kStrikeRows) break;
-    put(layout_->strikes[next++], strikes, stream);
+    put(layout_->strikes[next++], strikes, code);
   }
-  for (; next < kStrikeRows; ++next) layout_->strikes[next].value = 0;
+  for (; next < kStrikeRows; ++next) layout_->strikes[next].value = kFree;
+  any_strikes_ = !strikes_.empty();
 }
 
-void SlotFile::enter(std::size_t slot, const core::StreamId& stream) {
-  put(layout_->slots[slot % kSlots], 1, stream);
+std::size_t SlotFile::enter(const core::RunningCode& code) {
+  thread_local std::size_t last = 0;  // a thread nearly always gets the slot that it had
+  for (std::size_t tried = 0; tried < kSlots; ++tried) {
+    const std::size_t slot = (last + tried) % kSlots;
+    std::uint8_t expected = kFree;
+    if (!__atomic_compare_exchange_n(&layout_->slots[slot].value, &expected, kTaken, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED)) {
+      continue;
+    }
+    put(layout_->slots[slot], 1, code);
+    last = slot;
+    return slot;
+  }
+  return kSlots;
 }
 
-void SlotFile::leave(std::size_t slot, const core::StreamId& stream) {
-  __atomic_store_n(&layout_->slots[slot % kSlots].value, std::uint8_t{0}, __ATOMIC_RELEASE);
-  clear_strikes(stream);
+void SlotFile::leave(std::size_t slot) {
+  if (slot < kSlots) __atomic_store_n(&layout_->slots[slot].value, kFree, __ATOMIC_RELEASE);
 }
 
-bool SlotFile::is_suspect(const core::StreamId& stream) const {
+bool SlotFile::is_suspect(const core::RunningCode& code) const {
+  if (!any_strikes_) return false;
   const std::lock_guard lock(mutex_);
-  const auto found = strikes_.find(stream);
+  const auto found = strikes_.find(code);
   return found != strikes_.end() && found->second >= kMaxStrikes;
 }
 
-void SlotFile::clear_strikes(const core::StreamId& stream) {
+void SlotFile::clear(const core::RunningCode& code) {
+  if (!any_strikes_) return;
   const std::lock_guard lock(mutex_);
-  if (strikes_.erase(stream) > 0) write_strikes();
+  if (strikes_.erase(code) > 0) write_strikes();
 }
 
 }  // namespace sandglass::engine::workflow

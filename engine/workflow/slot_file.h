@@ -1,13 +1,13 @@
 // "Now running", written where a crash cannot take it: a small mapped file with a slot for each thread that
-// runs workflow code or an in-process step (J13). A process that starts counts a strike against each run that
-// it finds in a slot: it was running when the former process ended. At three strikes the run is a suspect and
-// is parked as stuck instead of being run again.
+// runs workflow code or an in-process step (J13). A process that starts counts a strike against all that it
+// finds in a slot: it was running when the former process ended. At three strikes it is a suspect, and its
+// run is parked as stuck instead of running it again.
 //
-// Thread rule: open() first, by one thread; then each slot belongs to one thread, and is_suspect() and
-// clear_strikes() are callable from any. Errors: io_error. The file survives SIGKILL (the page cache keeps a
-// mapped write), not power loss, which no workflow code causes.
+// Thread rule: open() first, by one thread; then as the port. Errors: io_error. The file survives SIGKILL
+// (the page cache keeps a mapped write), not power loss, which no code causes. A damaged row is an empty one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,27 +16,26 @@
 #include <string>
 
 #include "engine/base/result.h"
-#include "engine/core/stream_id.h"
+#include "engine/core/ports/running.h"
 
 namespace sandglass::engine::workflow {
 
 inline constexpr std::uint8_t kMaxStrikes = 3;
 
-class SlotFile {
+class SlotFile final : public core::Running {
  public:
   static base::Result<std::unique_ptr<SlotFile>> open(const std::string& path);
-  ~SlotFile();
+  ~SlotFile() override;
   SlotFile(const SlotFile&) = delete;
   SlotFile& operator=(const SlotFile&) = delete;
 
-  static constexpr std::size_t kSlots = 64;
+  /// Of threads at once; what is entered beyond is not watched.
+  static constexpr std::size_t kSlots = 256;
 
-  void enter(std::size_t slot, const core::StreamId& stream);
-  /// The run came back: it is cleared of what it was suspected of.
-  void leave(std::size_t slot, const core::StreamId& stream);
-  bool is_suspect(const core::StreamId& stream) const;
-  /// An operator resumed it.
-  void clear_strikes(const core::StreamId& stream);
+  std::size_t enter(const core::RunningCode& code) override;
+  void leave(std::size_t slot) override;
+  bool is_suspect(const core::RunningCode& code) const override;
+  void clear(const core::RunningCode& code) override;
 
  private:
   struct Layout;
@@ -46,8 +45,9 @@ class SlotFile {
   void write_strikes();
 
   Layout* layout_;
+  std::atomic<bool> any_strikes_{false};  // so that nobody waits for the mutex when there are none
   mutable std::mutex mutex_;
-  std::map<core::StreamId, std::uint8_t> strikes_;
+  std::map<core::RunningCode, std::uint8_t> strikes_;
 };
 
 }  // namespace sandglass::engine::workflow

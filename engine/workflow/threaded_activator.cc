@@ -1,5 +1,8 @@
 #include "engine/workflow/threaded_activator.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -26,6 +29,7 @@ struct ThreadedActivator::Shared {
   std::deque<core::ActivationRequest> requests;
   std::vector<core::ActivationAnswer> answers;
   bool stopping = false;
+  std::size_t lost_threads = 0;  // abandoned, and not returned
 };
 
 /// One thread. `running` is what it has taken; guarded by Shared::mutex, as `abandoned` is.
@@ -37,23 +41,23 @@ struct ThreadedActivator::Lane {
     bool dropped = false;  // evicted meanwhile: nobody wants the answer
   };
 
-  std::size_t slot = 0;
   std::optional<Running> running;
+  pid_t thread_id = 0;
   bool abandoned = false;
   std::thread thread;
 
   static void work(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Lane>& lane,
                    const base::Clock& clock);
-  static core::ActivationAnswer run_one(Shared& shared, const Lane& lane, core::ActivationRequest request);
+  static core::ActivationAnswer run_one(Shared& shared, core::ActivationRequest request);
 };
 
-core::ActivationAnswer ThreadedActivator::Lane::run_one(Shared& shared, const Lane& lane,
-                                                        core::ActivationRequest request) {
+core::ActivationAnswer ThreadedActivator::Lane::run_one(Shared& shared, core::ActivationRequest request) {
   SlotFile* slots = shared.options.slots.get();
   const core::StreamId stream = request.stream;
   if (slots == nullptr) return shared.runs.activate(std::move(request));
-  if (slots->is_suspect(stream)) {
-    slots->clear_strikes(stream);  // once it is resumed, it has its three restarts again
+  const core::RunningCode code{stream};
+  if (slots->is_suspect(code)) {
+    slots->clear(code);  // once it is resumed, it has its three restarts again
     return {.stream = stream,
             .head = request.head,
             .command = base::fail(
@@ -61,15 +65,17 @@ core::ActivationAnswer ThreadedActivator::Lane::run_one(Shared& shared, const La
                 "the engine ended three times while it ran this workflow's code; it is not run again "
                 "before it is resumed")};
   }
-  slots->enter(lane.slot, stream);
+  const std::size_t slot = slots->enter(code);
   core::ActivationAnswer answer = shared.runs.activate(std::move(request));
-  slots->leave(lane.slot, stream);
+  slots->leave(slot);
+  slots->clear(code);
   return answer;
 }
 
 void ThreadedActivator::Lane::work(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Lane>& lane,
                                    const base::Clock& clock) {
   std::unique_lock lock(shared->mutex);
+  lane->thread_id = gettid();
   while (true) {
     shared->wake.wait(lock, [&] { return shared->stopping || lane->abandoned || !shared->requests.empty(); });
     if (shared->stopping || lane->abandoned) return;
@@ -77,9 +83,12 @@ void ThreadedActivator::Lane::work(const std::shared_ptr<Shared>& shared, const 
     shared->requests.pop_front();
     lane->running = Running{request.stream, request.head, clock.monotonic_ns()};
     lock.unlock();
-    core::ActivationAnswer answer = run_one(*shared, *lane, std::move(request));
+    core::ActivationAnswer answer = run_one(*shared, std::move(request));
     lock.lock();
-    if (lane->abandoned) return;
+    if (lane->abandoned) {
+      --shared->lost_threads;
+      return;
+    }
     if (!lane->running->dropped) shared->answers.push_back(std::move(answer));
     lane->running.reset();
     if (shared->options.wake) shared->options.wake();
@@ -94,7 +103,6 @@ ThreadedActivator::ThreadedActivator(const Registry& registry, TenantKey tenant_
 
 void ThreadedActivator::start_lane() {
   lane_ = std::make_shared<Lane>();
-  lane_->slot = abandoned_ % SlotFile::kSlots;
   lane_->thread =
       std::thread([shared = shared_, lane = lane_, &clock = clock_] { Lane::work(shared, lane, clock); });
 }
@@ -107,7 +115,10 @@ ThreadedActivator::~ThreadedActivator() {
     shared_->options.wake = nullptr;
     const auto& running = lane_->running;
     blocked = running && clock_.monotonic_ns() - running->since_ns > shared_->options.limit_ms * 1'000'000;
-    if (blocked) lane_->abandoned = true;
+    if (blocked) {
+      lane_->abandoned = true;
+      ++shared_->lost_threads;
+    }
   }
   shared_->wake.notify_all();
   if (blocked) {
@@ -146,6 +157,10 @@ void ThreadedActivator::give_up_if_blocked(std::vector<core::ActivationAnswer>& 
   if (!running || clock_.monotonic_ns() - running->since_ns <= shared_->options.limit_ms * 1'000'000) return;
   ++abandoned_;
   lane_->abandoned = true;
+  ++shared_->lost_threads;
+  // It must not take the processor from those who still work. Refused: it goes on as it was.
+  const sched_param lowest{};
+  sched_setscheduler(lane_->thread_id, SCHED_IDLE, &lowest);
   lane_->thread.detach();
   shared_->runs.evict(running->stream);
   base::log(base::LogLevel::warning, "activation_blocked",
@@ -158,6 +173,12 @@ void ThreadedActivator::give_up_if_blocked(std::vector<core::ActivationAnswer>& 
                                                  std::to_string(shared_->options.limit_ms) + " ms")});
   }
   start_lane();
+  if (shared_->lost_threads < shared_->options.max_abandoned || !shared_->options.exhausted) return;
+  std::exchange(shared_->options.exhausted, nullptr)(
+      {base::Code::activation_blocked,
+       "workflow code that never returned holds " + std::to_string(shared_->lost_threads) +
+           " threads; the engine starts anew, and the runs concerned stay stuck (`sandglass list --status "
+           "stuck`)"});
 }
 
 void ThreadedActivator::evict(const core::StreamId& stream) {

@@ -1,6 +1,7 @@
 // Workflow code on an activation thread, so that the shard's loop never waits for it. Code that does not come
 // back within the limit makes its run stuck, and its thread is abandoned and replaced (J13): it keeps what it
-// holds until it returns, if ever, and its answer is then dropped.
+// holds until it returns, if ever, and its answer is then dropped. It goes on at the lowest priority; when
+// too many of them are still at it, `exhausted` is called: the process should end and start anew.
 //
 // Thread rule: one thread calls; `wake` is called from the activation thread when an answer is ready.
 #pragma once
@@ -22,6 +23,9 @@ struct ThreadedActivatorOptions {
   std::int64_t limit_ms = 1000;     // of one activation
   std::function<void()> wake;       // may be empty
   std::shared_ptr<SlotFile> slots;  // may be null
+  std::size_t max_abandoned = 8;    // that have not returned
+  /// Called once, from poll. May be empty: then there is no limit.
+  std::function<void(const base::Error&)> exhausted = {};
 };
 
 class ThreadedActivator final : public core::Activator {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -18,8 +20,10 @@
 #include "engine/base/system_ports.h"
 #include "engine/blob/files/store.h"
 #include "engine/dispatch/local_dispatcher.h"
+#include "engine/dispatch/running_scope.h"
 #include "engine/journal/rocksdb/journal.h"
 #include "engine/journal/rows/rows.h"
+#include "engine/server/compose/belongings.h"
 #include "engine/server/compose/first_start.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/server/compose/loop.h"
@@ -72,7 +76,9 @@ struct Engine::Parts {
   std::unique_ptr<journal::RocksJournal> journal;
   std::unique_ptr<journal::RowReader> reader;
   std::unique_ptr<shard::ViewReads> reads;
+  std::shared_ptr<workflow::SlotFile> slots;
   std::unique_ptr<base::ThreadPool> tasks;
+  std::unique_ptr<dispatch::GuardedRunner> runner;  // tasks, each marked as the step that gave it
   std::unique_ptr<Work> work;
   std::unique_ptr<workflow::ThreadedActivator> activator;
   std::unique_ptr<dispatch::LocalDispatcher> dispatcher;
@@ -82,12 +88,18 @@ struct Engine::Parts {
   std::unique_ptr<api::RefusalLog> refusals;
   std::unique_ptr<api::RpcServer> server;
 
+  /// Streams that are parked as damaged; asked by the API's threads.
+  mutable std::mutex damage_mutex;
+  std::map<core::StreamId, base::Error> damaged;
+
   std::uint64_t records_when_counted = ~0ULL;
   bool work_is_open = true;
 
   base::Status open_storage();
+  base::Result<std::unique_ptr<shard::ShardSet>> open_shards();
   base::Status open_loop(base::UniqueFd effect, std::function<void(const base::Error&)> on_lost);
   base::Status open_api();
+  std::optional<base::Error> damage_of(const core::StreamId& stream) const;
   std::uint64_t count_open_runs() const;
   bool anything_in_flight() const;
   void fill_status(::sandglass::v1::StatusReply& status, bool checks) const;
@@ -105,32 +117,56 @@ base::Status Engine::Parts::open_storage() {
   if (!store) return std::unexpected(store.error());
   blobs = std::move(*store);
   view = std::make_unique<view::RocksView>(*database, kReaderThreads, [this] { loop.wake(); });
-  auto opened_journal = journal::RocksJournal::open(
-      *database, {.meta = {.journal_id = random_name(random), .partitions = config.engine.partitions},
-                  .on_completion = [this] { loop.wake(); }});
+  auto opened_journal =
+      journal::RocksJournal::open(*database, {.meta = {.journal_id = random_name(random),
+                                                       .partitions = config.engine.partitions,
+                                                       .key_check = key_check_of(tenant_key),
+                                                       .folder_id = folder.id()},
+                                              .on_completion = [this] { loop.wake(); }});
   if (!opened_journal) return std::unexpected(opened_journal.error());
   journal = std::move(*opened_journal);
+  if (auto ours = check_belongings(journal->meta(), folder, tenant_key); !ours) return ours;
   if (const auto newest = journal::newest_record_ms(*view, journal->meta())) clock.not_before(*newest);
   reader = std::make_unique<journal::RowReader>(*view);
   reads = std::make_unique<shard::ViewReads>(*view);
   return {};
 }
 
+base::Result<std::unique_ptr<shard::ShardSet>> Engine::Parts::open_shards() {
+  // What the folder was made with counts, not what the configuration says today.
+  const std::uint16_t partitions = journal->meta().partitions;
+  return shard::ShardSet::open(
+      {.partitions = partitions, .activation_wait_us = std::int64_t{config.engine.activation_wait_ms} * 1000},
+      {.kinds = kinds,
+       .view = *view,
+       .reads = *reads,
+       .journal = *journal,
+       .activator = *activator,
+       .dispatcher = *dispatcher,
+       .on_damaged = [this](const core::StreamId& stream, const base::Error& damage) {
+         const std::lock_guard lock(damage_mutex);
+         damaged.insert_or_assign(stream, damage);
+       }});
+}
+
 base::Status Engine::Parts::open_loop(base::UniqueFd effect,
                                       std::function<void(const base::Error&)> on_lost) {
+  auto opened_slots = workflow::SlotFile::open(folder.file("run/slots"));
+  if (!opened_slots) return std::unexpected(opened_slots.error());
+  slots = std::move(*opened_slots);
   tasks = std::make_unique<base::ThreadPool>(config.engine.task_threads);
+  runner = std::make_unique<dispatch::GuardedRunner>(*tasks, *slots);
   work = std::make_unique<Work>(WorkPorts{.folder = folder,
                                           .config = config,
                                           .clock = clock,
                                           .blobs = *blobs,
-                                          .runner = *tasks,
+                                          .runner = *runner,
                                           .loop = loop,
                                           .effect = std::move(effect)});
-  auto slots = workflow::SlotFile::open(folder.file("run/slots"));
-  if (!slots) return std::unexpected(slots.error());
   activator = std::make_unique<workflow::ThreadedActivator>(
       work->workflows(), [this](const std::string&) { return tenant_key; }, clock,
-      workflow::ThreadedActivatorOptions{.wake = [this] { loop.wake(); }, .slots = std::move(*slots)});
+      workflow::ThreadedActivatorOptions{
+          .wake = [this] { loop.wake(); }, .slots = slots, .exhausted = on_lost});
   dispatcher = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
       .activities = work->activities(),
       .operations = work->operations(),
@@ -138,17 +174,9 @@ base::Status Engine::Parts::open_loop(base::UniqueFd effect,
       .clock = clock,
       .digest_key =
           [this](const core::StreamId& stream) { return core::DigestKey(tenant_key, stream.text()); },
-      .on_news = [this] { loop.wake(); }});
-  // What the folder was made with counts, not what the configuration says today.
-  const std::uint16_t partitions = journal->meta().partitions;
-  auto shards = shard::ShardSet::open(
-      {.partitions = partitions, .activation_wait_us = std::int64_t{config.engine.activation_wait_ms} * 1000},
-      {.kinds = kinds,
-       .view = *view,
-       .reads = *reads,
-       .journal = *journal,
-       .activator = *activator,
-       .dispatcher = *dispatcher});
+      .on_news = [this] { loop.wake(); },
+      .running = slots.get()});
+  auto shards = open_shards();
   if (!shards) return std::unexpected(shards.error());
   loop.start(std::move(*shards),
              {.poll = [this] { work->poll(); }, .wake_fd = [this] { return work->wake_fd(); }},
@@ -176,6 +204,7 @@ base::Status Engine::Parts::open_api() {
                    .partitions = journal->meta().partitions,
                    .workflows = std::move(workflows),
                    .upload = {.bytes = config.limits.upload_bytes, .files = config.limits.upload_files},
+                   .damage_of = [this](const core::StreamId& stream) { return damage_of(stream); },
                    .fill_status = [this](::sandglass::v1::StatusReply& status,
                                          bool checks) { fill_status(status, checks); },
                    .identities_changed =
@@ -191,6 +220,12 @@ base::Status Engine::Parts::open_api() {
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
   return {};
+}
+
+std::optional<base::Error> Engine::Parts::damage_of(const core::StreamId& stream) const {
+  const std::lock_guard lock(damage_mutex);
+  const auto found = damaged.find(stream);
+  return found == damaged.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::uint64_t Engine::Parts::count_open_runs() const {

@@ -16,6 +16,7 @@
 #include "engine/base/text.h"
 #include "engine/net/codec/network_codec.h"
 #include "engine/net/rules.h"
+#include "engine/server/compose/extra_work.h"
 #include "engine/server/compose/hello.h"
 #include "sandbox-runtime/client/host_client.h"
 #include "sandbox-runtime/manager/manager.h"
@@ -78,7 +79,10 @@ base::Status give(Loop& loop, const core::StreamId& stream, core::CommandPtr com
                .on_reply = [&promise](base::Result<shard::Reply> reply) {
                  promise.set_value(reply ? base::Status() : std::unexpected(reply.error()));
                }});
-  return answer.get();
+  base::Status given = answer.get();
+  if (!given && given.error().code == base::Code::stream_damaged)
+    return {};  // parked alone, and logged (E14)
+  return given;
 }
 
 }  // namespace
@@ -151,6 +155,7 @@ struct Work::Parts {
 Work::Work(WorkPorts ports) : parts_(std::make_unique<Parts>(std::move(ports))) {
   Parts& parts = *parts_;
   register_hello(parts.workflows, parts.activities, parts.ports.runner);
+  if (extra_work != nullptr) extra_work(parts.workflows, parts.activities, parts.ports.runner);
   activities::agent::register_agent(parts.workflows, std::make_shared<const activities::gateway::Gateway>(
                                                          activities::gateway::Gateway::with_built_ins()));
   activities::artifacts::register_artifact_activity(parts.activities, parts.ports.blobs, parts.ports.runner);

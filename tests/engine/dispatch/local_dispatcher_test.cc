@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
+#include <set>
+
 #include "engine/base/system_ports.h"
 #include "engine/dispatch/function_activity.h"
+#include "engine/dispatch/running_scope.h"
 #include "tests/support/test_world.h"
 
 namespace sandglass::engine::dispatch {
@@ -205,7 +210,7 @@ TEST_F(Dispatch, AnInputThatIsNotAtHandIsReadFromItsRecord) {
   ASSERT_EQ(activity->calls.size(), 1U);
   EXPECT_EQ(activity->calls[0].input->bytes, "\"p\"");
   ASSERT_EQ(finished.size(), 1U);
-  EXPECT_EQ(finished[0].finished.code, Code::record_damaged);
+  EXPECT_EQ(finished[0].finished.code, Code::stream_damaged);
 }
 
 TEST_F(Dispatch, ReserveAndEffectGoToTheOperationsAndAreNotCutHere) {
@@ -237,6 +242,66 @@ TEST_F(Dispatch, AfterAbandoningLateAnswersAreDropped) {
   activity->dones[0]({.bytes = "1"});
   EXPECT_TRUE(poll().empty());
   EXPECT_EQ(dispatcher.under_way(), 0U);
+}
+
+/// Knows what runs where; what it suspects is up to the test.
+class ManualRunning final : public core::Running {
+ public:
+  std::size_t enter(const core::RunningCode& code) override {
+    const std::lock_guard lock(mutex);
+    entered.push_back(code);
+    ++inside;
+    return 0;
+  }
+  void leave(std::size_t) override {
+    const std::lock_guard lock(mutex);
+    --inside;
+  }
+  bool is_suspect(const core::RunningCode& code) const override { return suspects.contains(code); }
+  void clear(const core::RunningCode& code) override { suspects.erase(code); }
+
+  std::mutex mutex;
+  std::vector<core::RunningCode> entered;
+  int inside = 0;
+  std::set<core::RunningCode> suspects;
+};
+
+TEST_F(Dispatch, AStepIsMarkedWhereverItsCodeRunsAndASuspectIsNotStarted) {  // J13
+  ManualRunning running;
+  base::ThreadPool pool(1);
+  GuardedRunner runner(pool, running);
+  std::atomic<int> seen{0};
+  registry.add("guarded", std::make_shared<FunctionActivity>(runner, [&](const core::ActivityCall&) {
+                 const std::lock_guard lock(running.mutex);
+                 seen = running.inside;
+                 return core::ActivityResult{.bytes = "1"};
+               }));
+  LocalDispatcher guarded({registry,
+                           nullptr,
+                           *world.reads,
+                           clock,
+                           [](const core::StreamId&) { return core::DigestKey(); },
+                           {},
+                           &running});
+  const auto code = core::RunningCode::of_step(stream, "p");
+  Action one = action();
+  one.name = "guarded";
+  const auto run = [&] {
+    guarded.submit(stream, one);
+    std::vector<core::FinishedAction> finished;
+    while (finished.empty()) guarded.poll(finished);
+    return finished[0].finished;
+  };
+  EXPECT_EQ(run().outcome, core::Outcome::done);
+  EXPECT_GE(seen, 1);
+  EXPECT_EQ(running.entered, (std::vector<core::RunningCode>{code, code}))
+      << "start, then on the pool's thread";
+  running.suspects.insert(code);
+  const auto refused = run();
+  EXPECT_EQ(refused.code, core::kCrashesCode);
+  EXPECT_NE(refused.message.find("p (guarded)"), std::string::npos) << refused.message;
+  EXPECT_EQ(running.entered.size(), 2U);
+  EXPECT_EQ(run().outcome, core::Outcome::done) << "resumed, it has its restarts again";
 }
 
 TEST_F(Dispatch, AFunctionRunsOnItsRunnerAndWakesTheLoop) {

@@ -1,3 +1,4 @@
+#include "engine/core/ports/running.h"
 #include "tests/support/run_bench.h"
 
 namespace sandglass::tests {
@@ -55,6 +56,27 @@ TEST(RunStep, RecoveryStartsOpenStepsAgainAndRefusesTheOldOwnersCompletion) {  /
   EXPECT_EQ(again[0].token, (core::Token{2, 1, 2}));
   EXPECT_EQ(bench.give(bench.finished(old)).error().code, Code::stale_completion);
   EXPECT_TRUE(bench.give(bench.finished(again[0])));
+}
+
+TEST(RunStep, AStepThatEndsTheProcessParksTheRunUntilItIsResumed) {  // J13, E14
+  RunBench bench;
+  ASSERT_TRUE(bench.start());
+  ASSERT_TRUE(bench.apply({step(bench, "0/a#0"), step(bench, "0/b#0")}));
+  ASSERT_EQ(bench.actions.size(), 2U);
+  const core::Action culprit = bench.actions.at(0);
+  const core::Action other = bench.actions.at(1);
+  ASSERT_TRUE(bench.give(bench.failed(culprit, core::kCrashesCode, false)));
+  EXPECT_EQ(bench.state.status, run::RunStatus::stuck);
+  EXPECT_EQ(bench.state.stuck.path, "0/a#0");
+  EXPECT_EQ(bench.count<run::StepFailed>(), 0U) << "the step has not failed";
+  ASSERT_TRUE(bench.give(bench.failed(other, core::kCrashesCode, false)));
+  EXPECT_EQ(bench.state.stuck.path, "0/a#0") << "the first one is named";
+  EXPECT_TRUE(bench.recover().empty()) << "a restart runs it again";
+  ASSERT_TRUE(bench.give(run::Resume{}));
+  EXPECT_EQ(bench.state.status, run::RunStatus::running);
+  ASSERT_EQ(bench.actions.size(), 2U) << "what had not ended is started again";
+  ASSERT_TRUE(bench.give(bench.finished(bench.actions.at(0))));
+  EXPECT_EQ(bench.count<run::StepCompleted>(), 1U);
 }
 
 TEST(RunStep, FailedAttemptIsOneRecordAndADurableTimer) {

@@ -5,7 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
+#include <iterator>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/base/system_ports.h"
@@ -165,9 +168,9 @@ TEST(SlotFile, ThreeCrashesWhileARunWasRunningMakeItASuspect) {  // J13
     if (child == 0) {
       auto slots = SlotFile::open(path);
       if (!slots) ::_exit(2);
-      (*slots)->enter(0, stream(1));
-      (*slots)->enter(1, stream(2));
-      (*slots)->leave(1, stream(2));
+      (*slots)->enter({stream(1)});
+      (*slots)->leave((*slots)->enter({stream(2)}));
+      (*slots)->enter(core::RunningCode::of_step(stream(3), "0/a"));
       ::kill(::getpid(), SIGKILL);
     }
     int status = 0;
@@ -176,8 +179,11 @@ TEST(SlotFile, ThreeCrashesWhileARunWasRunningMakeItASuspect) {  // J13
   }
   auto slots = SlotFile::open(path);
   ASSERT_TRUE(slots) << slots.error().message;
-  EXPECT_TRUE((*slots)->is_suspect(stream(1)));
-  EXPECT_FALSE((*slots)->is_suspect(stream(2)));
+  EXPECT_TRUE((*slots)->is_suspect({stream(1)}));
+  EXPECT_FALSE((*slots)->is_suspect({stream(2)}));
+  EXPECT_TRUE((*slots)->is_suspect(core::RunningCode::of_step(stream(3), "0/a")));
+  EXPECT_FALSE((*slots)->is_suspect(core::RunningCode::of_step(stream(3), "0/b"))) << "another step of it";
+  EXPECT_FALSE((*slots)->is_suspect({stream(3)})) << "its workflow code";
 
   Registry registry;
   registry.add("w", "1", [](Context&, Json) -> Task<Result<Json>> { co_return 2; });
@@ -196,6 +202,72 @@ TEST(SlotFile, ThreeCrashesWhileARunWasRunningMakeItASuspect) {  // J13
   bell.wait_for(2);
   activator.poll(answers);
   EXPECT_TRUE(answers.at(1).command);
+}
+
+TEST(SlotFile, ADamagedRowNamesNobody) {
+  const tests::support::TempFolder folder;
+  const std::string path = folder.file("slots");
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto slots = SlotFile::open(path);
+    if (!slots) ::_exit(2);
+    (*slots)->enter({stream(1)});
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  std::ifstream in(path, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  for (std::size_t at = 8; at < 8 + 28; ++at) {  // the first row, without what is spare
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 4);
+    for (int start = 0; start < 4; ++start) {  // were it believed, its strikes would stay in the file
+      if (start == 0) std::ofstream(path, std::ios::binary) << flipped;
+      auto slots = SlotFile::open(path);
+      ASSERT_TRUE(slots);
+      if (start == 0) (*slots)->enter({stream(2)});
+    }
+    std::ifstream again(path, std::ios::binary);
+    const std::string now((std::istreambuf_iterator<char>(again)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(now.find(stream(1).bytes()), std::string::npos) << "byte " << at;
+  }
+}
+
+TEST(ThreadedActivator, TooManyBlockedThreadsAskForANewProcess) {  // J13
+  static std::atomic<bool> let_go{false};
+  static Registry registry;
+  static ManualClock clock;
+  registry.add("spins", "1", [](Context&, Json) -> Task<Result<Json>> {
+    while (!let_go) std::this_thread::yield();
+    co_return 1;
+  });
+  std::optional<base::Error> exhausted;
+  int asked = 0;
+  const auto activator = std::make_unique<ThreadedActivator>(
+      registry, tenant_key, clock,
+      ThreadedActivatorOptions{
+          .limit_ms = 1000, .max_abandoned = 3, .exhausted = [&](const base::Error& error) {
+            exhausted = error;
+            ++asked;
+          }});
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_EQ(asked, i > 3 ? 1 : 0);
+    activator->submit(first_request(i, "spins"));
+    std::vector<core::ActivationAnswer> answers;
+    while (answers.empty()) {  // the thread has taken it once the clock's next second goes by
+      clock.now_ns += 1'000'000'001;
+      activator->poll(answers);
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers[0].stream, stream(i)) << "each is stuck, and none is forgotten";
+    EXPECT_EQ(answers[0].command.error().code, Code::activation_blocked);
+  }
+  EXPECT_EQ(asked, 1) << "asked once";
+  ASSERT_TRUE(exhausted);
+  EXPECT_NE(exhausted->message.find("3 threads"), std::string::npos) << exhausted->message;
+  let_go = true;
 }
 
 }  // namespace
