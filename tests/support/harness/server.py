@@ -20,6 +20,7 @@ class Server:
         self.config = config
         self.settings = list(settings)
         self.log = pathlib.Path(log or str(data) + ".log")
+        self.program = places.program("sandglassd")
         self.process = None
         self.report = ""
         self._mark = f"SANDGLASS_TEST_SERVER={uuid.uuid4().hex}"
@@ -27,7 +28,7 @@ class Server:
     def start(self, environment=None, seconds=30):
         """Starts it and returns its report: "ready", or "error CODE MESSAGE", or how it ended without."""
         reading, writing = os.pipe()
-        command = [places.program("sandglassd"), "--data", str(self.data), "--ready-fd", str(writing)]
+        command = [self.program, "--data", str(self.data), "--ready-fd", str(writing)]
         if self.config:
             command += ["--config", str(self.config)]
         for setting in self.settings:
