@@ -7,7 +7,7 @@
 //   keys/tenant     32 random bytes, 0600 (J23)
 //   tokens/NAME     bearer tokens of the first start, 0600
 //   journal/ blobs/ run/ (sockets) log/
-//   journal.mark    how far the journal was durable (engine/view/rocksdb/durable_mark.h)
+//   run/journal.mark  how far the journal was durable (engine/view/rocksdb/durable_mark.h)
 //   sandglass.yaml  optional configuration
 #pragma once
 
@@ -59,6 +59,7 @@ class DataFolder {
   const std::string& id() const { return id_; }
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
   std::string journal() const { return file("journal"); }
+  std::string journal_mark() const { return file("run/journal.mark"); }
   std::string blobs() const { return file("blobs"); }
   std::string api_socket() const { return file("run/api.sock"); }
   std::string host_socket() const { return file("run/host.sock"); }

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <memory>
 
+#include "engine/base/data_folder.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/view/rocksdb/database.h"
@@ -26,8 +27,11 @@ class FolderJournal final : public replay_tools::cli::OpenedJournal {
 };
 
 engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_journal(
-    const std::string& path) {
-  auto database = engine::view::Database::open({.path = path, .create_if_missing = false, .read_only = true});
+    const engine::base::DataFolder& folder) {
+  auto database = engine::view::Database::open({.path = folder.journal(),
+                                                .mark = folder.journal_mark(),
+                                                .create_if_missing = false,
+                                                .read_only = true});
   if (!database) return std::unexpected(database.error());
   return std::make_unique<FolderJournal>(std::move(*database));
 }

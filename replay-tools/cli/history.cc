@@ -119,7 +119,7 @@ base::Result<std::unique_ptr<OpenedJournal>> open_history(Session& session, cons
   if (!path) return std::unexpected(path.error());
   auto folder = base::DataFolder::open_read_only(*path);
   if (!folder) return std::unexpected(folder.error());
-  return adapters.open_journal(folder->journal());
+  return adapters.open_journal(*folder);
 }
 
 }  // namespace sandglass::replay_tools::cli

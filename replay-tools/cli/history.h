@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/data_folder.h"
 #include "engine/journal/reader.h"
 #include "replay-tools/cli/session.h"
 #include "replay-tools/replay/describer.h"
@@ -20,8 +21,8 @@ class OpenedJournal {
 };
 
 struct HistoryAdapters {
-  /// Opens the folder `journal` of a data folder without changing anything.
-  std::function<base::Result<std::unique_ptr<OpenedJournal>>(const std::string& path)> open_journal;
+  /// Opens the journal of a data folder without changing anything.
+  std::function<base::Result<std::unique_ptr<OpenedJournal>>(const base::DataFolder&)> open_journal;
   std::shared_ptr<const replay::Kinds> kinds;
 };
 

@@ -30,7 +30,7 @@ def kind_of(name):
         return "table"
     if "MANIFEST" in name:
         return "manifest"
-    if name in ("format", "id", "keys/tenant", "journal/CURRENT", "journal.mark"):
+    if name in ("format", "id", "keys/tenant", "journal/CURRENT", "run/journal.mark"):
         return "form"
     return "other"
 

@@ -110,7 +110,7 @@ base::Status Engine::Parts::open_storage() {
   if (!key) return std::unexpected(key.error());
   tenant_key = std::move(*key);
   for (auto& kind : all_kinds()) kinds.add(std::move(kind));
-  auto opened = view::Database::open({.path = folder.journal()});
+  auto opened = view::Database::open({.path = folder.journal(), .mark = folder.journal_mark()});
   if (!opened) return std::unexpected(opened.error());
   database = std::move(*opened);
   auto store = blob::FileBlobStore::open_folder(folder.blobs(), random);

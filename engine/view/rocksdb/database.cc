@@ -104,7 +104,8 @@ class Listener final : public rocksdb::EventListener {
 }  // namespace
 
 struct Database::Impl {
-  explicit Impl(const DatabaseOptions& wanted) : path(wanted.path), mark(wanted.path) {}
+  explicit Impl(const DatabaseOptions& wanted)
+      : path(wanted.path), mark(wanted.mark.empty() ? wanted.path + ".mark" : wanted.mark) {}
   ~Impl() {
     // As far as it got: a mark that could not be written is older, and that is all.
     if (marking && !failed && mark.point()) static_cast<void>(mark.move(*mark.point(), true));

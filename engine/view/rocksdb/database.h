@@ -3,7 +3,7 @@
 //
 // Recovery accepts a last write that is cut short and was not acknowledged, and refuses every other damage of
 // the log: synced data is never rolled back in silence (J7, FR-85, FR-86). What was acknowledged is our own
-// mark's matter (durable_mark.h): it stands beside the folder, as FOLDER.mark.
+// mark's matter (durable_mark.h), outside the folder.
 // A damaged table file is found when it is read: the scan fails with record_damaged, naming file and place.
 //
 // Thread rule: scan and write from any thread. Errors: folder_locked, record_damaged, disk_full, io_error.
@@ -26,6 +26,7 @@ namespace sandglass::engine::view {
 
 struct DatabaseOptions {
   std::string path;
+  std::string mark;  // file of the mark (durable_mark.h); empty: PATH.mark
   bool create_if_missing = true;
   bool read_only = false;       // takes no lock and changes nothing
   rocksdb::Env* env = nullptr;  // for tests with a disk of their own; must outlive the database

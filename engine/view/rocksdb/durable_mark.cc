@@ -117,8 +117,6 @@ Listing list(const std::string& folder) {
 
 }  // namespace
 
-DurableMark::DurableMark(std::string folder) : file_(std::move(folder) + ".mark") {}
-
 base::Status DurableMark::read() {
   std::error_code failed;
   if (!fs::exists(file_, failed)) return {};

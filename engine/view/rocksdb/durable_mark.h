@@ -2,8 +2,8 @@
 // takes a log that was cut between two records, a newest log that is gone, or an older copy of its files for
 // all there ever was.
 //
-// The mark is FOLDER.mark, outside the folder, so that an older copy of the whole folder is seen too. It
-// holds lower bounds, moved only after what they speak of was synced:
+// The mark is a file outside the folder, so that an older copy of the whole folder is seen too. It holds
+// lower bounds, moved only after what they speak of was synced:
 //
 //   newest log and how many bytes of it are synced · MANIFEST and the same · the newest entry's number
 //
@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
@@ -37,7 +38,7 @@ struct DurablePoint {
 
 class DurableMark {
  public:
-  explicit DurableMark(std::string folder);
+  explicit DurableMark(std::string file) : file_(std::move(file)) {}
 
   /// Reads the mark. record_damaged: it is there, and neither slot is whole.
   base::Status read();

@@ -147,7 +147,8 @@ int probe(const std::string& path, std::int64_t now_ms, std::set<core::StreamId>
   if (const auto slots = workflow::SlotFile::open(folder->file("run/slots")); !slots)
     return refused(slots.error());
   {
-    const auto database = view::Database::open({.path = folder->journal(), .read_only = true});
+    const auto database =
+        view::Database::open({.path = folder->journal(), .mark = folder->journal_mark(), .read_only = true});
     if (!database) return refused(database.error());
     const view::RocksView view(**database, 0);
     const journal::RowReader reader(view);
@@ -157,7 +158,7 @@ int probe(const std::string& path, std::int64_t now_ms, std::set<core::StreamId>
     if (streams.empty()) streams = found;
     audit(reader);
   }
-  const auto database = view::Database::open({.path = folder->journal()});
+  const auto database = view::Database::open({.path = folder->journal(), .mark = folder->journal_mark()});
   if (!database) return refused(database.error());
   return read_streams(**database, *folder, *key, streams, now_ms);
 }
