@@ -4,17 +4,13 @@
 // this process still lives (V2), is kept open to the end.
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
-#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "activities/effects/executor.h"
 #include "engine/base/confine.h"
-#include "engine/base/crash_point.h"
+#include "engine/base/helper_options.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/net/codec/network_codec.h"
@@ -25,48 +21,19 @@ namespace {
 
 namespace base = engine::base;
 namespace codec = engine::net::codec;
+using base::HelperOptions;
 using base::LogLevel;
 
-constexpr int exit_usage = 64;
-constexpr int exit_config = 78;
-constexpr int exit_failed = 1;
 constexpr std::int64_t resolvers_looked_at_ms = 2000;
 constexpr std::size_t max_memory_bytes = std::size_t{4} << 30;  // bodies and answers of all in flight
-constexpr const char* usage = "usage: sandglass-effect --socket-fd N --config-fd N [--uid N --gid N]\n";
 
-struct Options {
-  int socket_fd = -1;
-  int config_fd = -1;
-  std::optional<uid_t> uid;
-  std::optional<gid_t> gid;
-};
-
-std::optional<Options> parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i];
-    char* end = nullptr;
-    const long number = std::strtol(argv[i + 1], &end, 10);
-    if (*argv[i + 1] == '\0' || *end != '\0' || number < 0) return std::nullopt;
-    if (name == "--socket-fd")
-      options.socket_fd = static_cast<int>(number);
-    else if (name == "--config-fd")
-      options.config_fd = static_cast<int>(number);
-    else if (name == "--uid")
-      options.uid = static_cast<uid_t>(number);
-    else if (name == "--gid")
-      options.gid = static_cast<gid_t>(number);
-    else
-      return std::nullopt;
-  }
-  if (argc % 2 == 0 || options.socket_fd < 0 || options.config_fd < 0) return std::nullopt;
-  return options;
-}
-
-int fail_with(const base::Error& error, int status) {
-  base::log(LogLevel::error, "effect_cannot_start", {{"reason", error.message}});
-  return status;
-}
+int run(const HelperOptions& options);
+const base::HelperProgram program = {
+    .name = "effect",
+    .usage = "usage: sandglass-effect --socket-fd N --config-fd N [--uid N --gid N]\n",
+    .options = {"--socket-fd", "--config-fd", "--uid", "--gid"},
+    .is_complete = [](const HelperOptions& given) { return given.socket_fd >= 0 && given.config_fd >= 0; },
+    .run = run};
 
 /// Where the machine keeps its public certificates, and OpenSSL's configuration.
 std::vector<std::string> readable_folders(const std::string& ca_file) {
@@ -80,9 +47,9 @@ std::vector<std::string> readable_folders(const std::string& ca_file) {
 
 int serve(codec::pb::NetworkConfig& config, base::UniqueFd socket, base::UniqueFd resolver_changes) {
   auto settings = codec::to_settings(config);
-  if (!settings) return fail_with(settings.error(), exit_config);
+  if (!settings) return helper_cannot_start(program, settings.error(), base::kHelperConfig);
   auto allow = codec::to_rules(config.effect().allow());
-  if (!allow) return fail_with(allow.error(), exit_config);
+  if (!allow) return helper_cannot_start(program, allow.error(), base::kHelperConfig);
   ExecutorLimits limits;
   if (config.effect().max_in_flight() > 0) limits.max_in_flight = config.effect().max_in_flight();
   if (config.effect().max_per_target() > 0) limits.max_per_target = config.effect().max_per_target();
@@ -100,32 +67,30 @@ int serve(codec::pb::NetworkConfig& config, base::UniqueFd socket, base::UniqueF
   const auto status = executor.run();
   if (!status) base::log(LogLevel::error, "effect_ends", {{"reason", status.error().message}});
   // The engine has gone, or nothing can be trusted any more: attempts under way end with this process, now.
-  ::_exit(status ? 0 : exit_failed);
+  ::_exit(status ? 0 : base::kHelperFailed);
 }
 
-int run(const Options& options, pid_t parent) {
+int run(const HelperOptions& options) {
   auto config = codec::read_config(options.config_fd);
-  if (!config) return fail_with(config.error(), exit_config);
+  if (!config) return helper_cannot_start(program, config.error(), base::kHelperConfig);
   ::close(options.config_fd);
-  const bool of_machine = codec::name_resolvers(*config);
-  ::tzset();
-  base::set_process_limits(max_memory_bytes);
-  if (const auto dropped = base::drop_to(options.uid.value_or(::getuid()), options.gid.value_or(::getgid()));
-      !dropped) {
-    return fail_with(dropped.error(), exit_failed);
-  }
-  if (const auto bound = base::die_with(parent); !bound) return fail_with(bound.error(), exit_failed);
   base::UniqueFd resolver_changes;
-  if (of_machine) {
-    auto watching = engine::net::watch_resolvers("/etc/resolv.conf", resolvers_looked_at_ms);
-    if (!watching) return fail_with(watching.error(), exit_failed);
+  if (codec::name_resolvers(*config)) {
+    auto watching = engine::net::watch_resolvers("/etc/resolv.conf", resolvers_looked_at_ms,
+                                                 options.wanted_uid(), options.wanted_gid());
+    if (!watching) return helper_cannot_start(program, watching.error(), base::kHelperFailed);
     resolver_changes = std::move(*watching);
   }
+  ::tzset();
+  base::set_process_limits(max_memory_bytes);
   // Before the first thread starts: Landlock binds only the thread that asks for it, and those it starts
   // later.
-  const auto confined = base::confine_files(readable_folders(config->effect().ca_file()));
-  if (!confined) return fail_with(confined.error(), exit_failed);
-  if (!*confined) base::log(LogLevel::warning, "effect_without_landlock", {});
+  const auto confined = base::confine({.uid = options.wanted_uid(),
+                                       .gid = options.wanted_gid(),
+                                       .parent = options.parent,
+                                       .root = {.readable = readable_folders(config->effect().ca_file())}});
+  if (!confined) return helper_cannot_start(program, confined.error(), base::kHelperFailed);
+  if (!confined->landlock) base::log(LogLevel::warning, "effect_without_landlock", {});
   return serve(*config, base::UniqueFd(options.socket_fd), std::move(resolver_changes));
 }
 
@@ -133,15 +98,5 @@ int run(const Options& options, pid_t parent) {
 }  // namespace sandglass::activities::effects
 
 int main(int argc, char** argv) {
-  if (sandglass::engine::base::list_crash_points(argc, argv)) return 0;
-  const pid_t parent = ::getppid();
-  sandglass::engine::base::set_log_process("effect");
-  std::signal(SIGPIPE, SIG_IGN);
-  namespace effects = sandglass::activities::effects;
-  const auto options = effects::parse(argc, argv);
-  if (!options) {
-    [[maybe_unused]] const auto written = ::write(2, effects::usage, std::strlen(effects::usage));
-    return effects::exit_usage;
-  }
-  return effects::run(*options, parent);
+  return sandglass::engine::base::run_helper(sandglass::activities::effects::program, argc, argv);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,14 +28,54 @@ constexpr std::uint64_t access_refer = 1ULL << 13;
 constexpr std::uint64_t access_truncate = 1ULL << 14;
 constexpr std::uint64_t access_first_version = (1ULL << 13) - 1;
 
+/// The bounding set too: what this process executes or becomes can never have one again.
+Status drop_bounding_set() {
+  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) return failed("PR_CAPBSET_DROP");
+  }
+  return {};
+}
+
+Status drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const __user_cap_data_struct none[2] = {};
+  if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) return failed("PR_CAP_AMBIENT");
+  if (::syscall(SYS_capset, &header, none) != 0) return failed("capset");
+  return {};
+}
+
 }  // namespace
+
+Result<Confinement> confine(const ConfineRequest& request) {
+  Confinement done{.own_uid = request.uid != ::geteuid(), .folder = request.root.folder};
+  if (done.own_uid) {
+    auto root = enter_private_root(request.root);
+    if (!root) return std::unexpected(root.error());
+    done.private_root = root->has_value();
+    if (done.private_root) done.folder = std::move(**root);
+  }
+  if (auto dropped = drop_to(request.uid, request.gid); !dropped) return std::unexpected(dropped.error());
+  if (auto bound = die_with(request.parent); !bound) return std::unexpected(bound.error());
+  if (!request.landlock) {
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("PR_SET_NO_NEW_PRIVS");
+    return done;
+  }
+  auto confined = confine_files(request.root.readable);
+  if (!confined) return std::unexpected(confined.error());
+  done.landlock = *confined;
+  return done;
+}
 
 Status drop_to(uid_t uid, gid_t gid) {
   if (::getuid() == uid && ::geteuid() == uid && ::getgid() == gid && ::getegid() == gid) return {};
+  // To the kernel this number means: no change.
+  if (uid == static_cast<uid_t>(-1) || gid == static_cast<gid_t>(-1))
+    return fail(Code::invalid_argument, "4294967295 is not a uid or gid");
+  if (auto dropped = drop_bounding_set(); !dropped) return dropped;
   if (::setgroups(0, nullptr) != 0) return failed("setgroups");
   if (::setresgid(gid, gid, gid) != 0) return failed("setresgid");
   if (::setresuid(uid, uid, uid) != 0) return failed("setresuid");
-  return {};
+  return drop_capabilities();
 }
 
 Status die_with(pid_t parent) {

@@ -1,5 +1,6 @@
 #include "engine/base/data_folder.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,6 +12,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "engine/base/hash.h"
@@ -21,12 +24,17 @@ namespace {
 
 constexpr std::uint64_t kLeastFreeBytes = 16 << 20;
 constexpr std::string_view kFormatPrefix = "sandglass-data ";
+/// What may be in a folder that is about to become a data folder.
+constexpr std::string_view kBeforeFormat[] = {".",       "..",  "log", "lost+found", "sandglass.yaml",
+                                              "journal", "keys"};
 
 Status make_folder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0) return {};
   const int reason = errno;
   struct stat info{};
-  if (reason == EEXIST && stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return {};
+  const bool there = reason == EEXIST && stat(path.c_str(), &info) == 0;
+  if (there && S_ISDIR(info.st_mode)) return {};
+  if (there) return fail(Code::io_error, path + " is not a folder; choose another data folder with --data");
   return std::unexpected(system_error("cannot make the folder", path, reason));
 }
 
@@ -68,25 +76,42 @@ Status check_space(const std::string& path) {
                                    std::to_string(kLeastFreeBytes >> 20) + " MiB");
 }
 
-/// Opening somebody's home by mistake must not turn it into a data folder.
-Result<bool> is_empty_or_ours(const std::string& path) {
-  const std::string format = path + "/format";
-  if (access(format.c_str(), F_OK) == 0) return true;
-  for (const char* sign : {"/journal", "/keys"}) {
-    if (access((path + sign).c_str(), F_OK) == 0) return false;
+/// Opening somebody's home by mistake must not turn it into a data folder: without its file 'format' a folder
+/// may only hold what is there before that file is.
+Status check_contents(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), &closedir);
+  if (folder == nullptr) return std::unexpected(system_error("cannot read the data folder", path, errno));
+  bool is_ours = false;
+  std::string foreign;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name(entry->d_name);
+    is_ours = is_ours || name == "journal" || name == "keys";
+    if (std::ranges::find(kBeforeFormat, name) == std::end(kBeforeFormat)) foreign = name;
   }
-  return true;
+  if (is_ours) {
+    return fail(Code::folder_version, "the data folder " + path +
+                                          " has a journal or keys but no file 'format'; "
+                                          "restore that file or choose another folder with --data");
+  }
+  if (foreign.empty()) return {};
+  return fail(Code::folder_version, path + " is not a Sandglass data folder: it holds other things ('" +
+                                        foreign + "') and no file 'format'; choose a new or empty folder " +
+                                        "with --data");
 }
 
-Status check_owner(const std::string& path) {
+Status check_owner(const std::string& path, uid_t engine_uid) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0)
     return std::unexpected(system_error("cannot open the data folder", path, errno));
   if (!S_ISDIR(info.st_mode)) return fail(Code::io_error, "the data folder " + path + " is not a folder");
-  if (info.st_uid != geteuid()) {
+  if (info.st_uid != geteuid() && info.st_uid != engine_uid) {
+    const std::string advice =
+        geteuid() == 0 ? "if it shall be this server's, `chown -R root: " + path +
+                             "` (it is given to the engine's uid then); else start as its owner or choose "
+                             "another with --data"
+                       : "start it as the owner or choose another with --data";
     return fail(Code::io_error, "the data folder " + path + " belongs to uid " + std::to_string(info.st_uid) +
-                                    ", this program runs as " + std::to_string(geteuid()) +
-                                    "; start it as the owner or choose another with --data");
+                                    ", this program runs as " + std::to_string(geteuid()) + "; " + advice);
   }
   if ((info.st_mode & 0077) != 0 && chmod(path.c_str(), 0700) != 0) {
     return std::unexpected(system_error("cannot make the data folder private", path, errno));
@@ -256,8 +281,8 @@ Status write_whole_file(const std::string& path, std::string_view bytes) {
   return write_file(path, bytes, Existing::replaced);
 }
 
-Result<std::string> read_whole_file(const std::string& path, std::size_t limit) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+Result<std::string> read_whole_file(const std::string& path, std::size_t limit, Links links) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | (links == Links::refuse ? O_NOFOLLOW : 0));
   if (fd < 0) return fail(Code::file_unreadable, "cannot read " + path + ": " + std::strerror(errno));
   std::string bytes;
   std::array<char, 16384> part{};
@@ -281,9 +306,9 @@ Result<std::string> read_whole_file(const std::string& path, std::size_t limit) 
   return bytes;
 }
 
-Result<DataFolder> DataFolder::open(const std::string& path, Random& random) {
+Result<DataFolder> DataFolder::open(const std::string& path, Random& random, uid_t engine_uid) {
   if (auto made = make_folders(path); !made) return std::unexpected(made.error());
-  if (auto owned = check_owner(path); !owned) return std::unexpected(owned.error());
+  if (auto owned = check_owner(path, engine_uid); !owned) return std::unexpected(owned.error());
   if (auto space = check_space(path); !space) return std::unexpected(space.error());
   DataFolder folder;
   folder.path_ = path;
@@ -293,30 +318,20 @@ Result<DataFolder> DataFolder::open(const std::string& path, Random& random) {
   } else if (access(format.c_str(), F_OK) == 0) {
     return std::unexpected(text.error());
   } else {
-    const auto ours = is_empty_or_ours(path);
-    if (ours && !*ours) {
-      return fail(Code::folder_version, "the data folder " + path +
-                                            " has a journal or keys but no file 'format'; "
-                                            "restore that file or choose another folder with --data");
-    }
+    if (auto known = check_contents(path); !known) return std::unexpected(known.error());
     const std::string line = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
     if (auto written = make_whole_file(format, line); !written) return std::unexpected(written.error());
     const auto made = read_whole_file(format, 256);
     if (!made) return std::unexpected(made.error());
     if (auto checked = check_format(path, *made); !checked) return std::unexpected(checked.error());
   }
-  for (const char* name : {"keys", "tokens", "run", "log", "blobs"}) {
+  for (const char* name : {"keys", "tokens", "run", "host", "log", "blobs"}) {
     if (auto made = make_folder(folder.file(name)); !made) return std::unexpected(made.error());
   }
   if (auto made = make_random_file(folder.file("id"), random, 8, true); !made)
     return std::unexpected(made.error());
   // A new key would open the folder, and no digest in its histories would fit any more.
-  if (access(folder.file("keys/tenant").c_str(), F_OK) != 0 &&
-      access(folder.file("journal/CURRENT").c_str(), F_OK) == 0) {
-    return fail(Code::record_damaged,
-                "the tenant key " + folder.file("keys/tenant") +
-                    " is missing, and the journal's histories are bound to it; restore it");
-  }
+  if (auto bound = folder.check_key(); !bound) return std::unexpected(bound.error());
   if (auto made = make_random_file(folder.file("keys/tenant"), random, 32, false); !made) {
     return std::unexpected(made.error());
   }
@@ -343,7 +358,38 @@ Result<DataFolder> DataFolder::open_read_only(const std::string& path) {
   return folder;
 }
 
+Result<DataFolder> DataFolder::open_prepared(const std::string& path) {
+  if (auto space = check_space(path); !space) return std::unexpected(space.error());
+  return open_read_only(path);
+}
+
+Result<std::string> DataFolder::log_file(const std::string& path) {
+  if (auto made = make_folders(path); !made) return std::unexpected(made.error());
+  const std::string log = path + "/log";
+  struct stat info{};
+  // A folder that root has given to an engine has root's log; in anybody else's nothing is made.
+  const bool given =
+      geteuid() == 0 && lstat(log.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == 0;
+  if (!given) {
+    if (auto owned = check_owner(path, geteuid()); !owned) return std::unexpected(owned.error());
+    if (access((path + "/format").c_str(), F_OK) != 0) {
+      if (auto known = check_contents(path); !known) return std::unexpected(known.error());
+    }
+    if (auto made = make_folder(log); !made) return std::unexpected(made.error());
+  }
+  return log + "/sandglassd.log";
+}
+
+Status DataFolder::check_key() const {
+  if (access(file("keys/tenant").c_str(), F_OK) == 0 || access(file("journal/CURRENT").c_str(), F_OK) != 0)
+    return {};
+  return fail(Code::record_damaged,
+              "the tenant key " + file("keys/tenant") +
+                  " is missing, and the journal's histories are bound to it; restore it");
+}
+
 Result<std::string> DataFolder::tenant_key() const {
+  if (auto bound = check_key(); !bound) return std::unexpected(bound.error());
   auto key = read_whole_file(file("keys/tenant"), 32);
   if (key && key->size() != 32) {
     return fail(Code::record_damaged,

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "engine/base/confine.h"
+
 namespace sandglass::engine::net {
 namespace {
 
@@ -36,7 +38,9 @@ std::size_t read_text(const char* path, Text& text) {
 }
 
 /// The process's whole life; only system calls on memory of its own.
-[[noreturn]] void look(const char* path, int socket, std::int64_t every_ms, pid_t parent) {
+[[noreturn]] void look(const char* path, int socket, std::int64_t every_ms, uid_t uid, gid_t gid,
+                       pid_t parent) {
+  if (!base::drop_to(uid, gid)) ::_exit(1);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(1);
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
@@ -64,7 +68,8 @@ std::size_t read_text(const char* path, Text& text) {
 
 }  // namespace
 
-base::Result<base::UniqueFd> watch_resolvers(const std::string& path, std::int64_t every_ms) {
+base::Result<base::UniqueFd> watch_resolvers(const std::string& path, std::int64_t every_ms, uid_t uid,
+                                             gid_t gid) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return base::fail(base::Code::io_error, std::string("socketpair: ") + std::strerror(errno));
@@ -74,7 +79,7 @@ base::Result<base::UniqueFd> watch_resolvers(const std::string& path, std::int64
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return base::fail(base::Code::io_error, std::string("fork: ") + std::strerror(errno));
-  if (child == 0) look(path.c_str(), theirs.get(), every_ms, parent);
+  if (child == 0) look(path.c_str(), theirs.get(), every_ms, uid, gid, parent);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   return ours;
 }

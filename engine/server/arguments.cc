@@ -31,6 +31,9 @@ std::expected<ServerArguments, base::Exit> parse_arguments(ServerProgram program
   } else {
     app.add_option("--control-fd", arguments.control_fd, "socket of the supervisor");
     app.add_option("--effect-fd", arguments.effect_fd, "socket of sandglass-effect");
+    app.add_option("--uid", arguments.uid,
+                   "uid to take, as root, before anything of the data folder is read");
+    app.add_option("--gid", arguments.gid, "gid to take; goes with --uid")->needs("--uid");
   }
   try {
     app.parse(argc, argv);

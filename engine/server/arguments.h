@@ -1,6 +1,8 @@
 // Command lines of sandglassd and sandglass-engine.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@ struct ServerArguments {
   int ready_fd = -1;
   int control_fd = -1;
   int effect_fd = -1;
+  std::optional<uid_t> uid, gid;  // of the engine's own; else those of the caller
 };
 
 enum class ServerProgram { supervisor, engine };

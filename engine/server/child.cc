@@ -27,6 +27,13 @@ namespace {
   // A child that changes its uid, which clears this, sets it again (V1). Then the check that the parent was
   // there.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(126);
+  // A session and an input of its own: who has taken over a child shall not type into the caller's terminal,
+  // and Ctrl-C there is for the supervisor, which stops them in order.
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (setsid() < 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(126);
+  // Outside of it the child works too, only less favoured: `doctor` looks where they are.
+  if (start.group >= 0) [[maybe_unused]]
+    const auto entered = write(start.group, "0", 1);
   // Exactly the descriptors that it is given; what the supervisor itself inherited stays here.
   if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) _exit(126);
   for (int fd : start.descriptors) {

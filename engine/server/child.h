@@ -18,6 +18,9 @@ struct ChildStart {
   std::vector<std::string> arguments;  // without argv[0]
   /// Descriptors that the child keeps under the same numbers.
   std::vector<int> descriptors;
+  /// The door of the control group that it enters before it runs anything (V5); -1: it stays in the
+  /// supervisor's.
+  int group = -1;
 };
 
 /// A started child. Not ended by destruction.

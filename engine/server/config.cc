@@ -297,7 +297,7 @@ base::Result<Config> load_config(const std::string& path, bool must_exist,
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     const int reason = errno;
-    if (reason == ENOENT && !must_exist) return parse_config("", path, settings);
+    if ((reason == ENOENT || reason == ENOTDIR) && !must_exist) return parse_config("", path, settings);
     return base::fail(Code::file_unreadable,
                       "the configuration file " + path + " cannot be read: " + std::strerror(reason));
   }

@@ -74,9 +74,9 @@ struct SandboxSettings {
   std::uint32_t adopt_grace_ms = 30'000;  // for so long sandboxes outlive an engine or host (V1)
 };
 
-/// Uids and gids that children get when the supervisor runs as root (V2): egress the first, effect the next.
-/// They need no passwd entry. 0: all children keep the caller's uid. The default lies below those of
-/// sandboxes, which begin at 2^19.
+/// Uids and gids that children get when the supervisor runs as root (V2): egress the first, effect the next,
+/// the engine the third (separation.h). They need no passwd entry. 0: all children keep the caller's uid. The
+/// default lies below those of sandboxes, which begin at 2^19.
 struct ProcessSettings {
   std::uint32_t first_uid = (1U << 19) - 256;
 };

@@ -1,5 +1,6 @@
-// sandglass-engine: started by sandglassd. The main thread hears the supervisor and signals; the work is done
-// by the threads of the composition root.
+// sandglass-engine: started by sandglassd. It takes a uid and a root of its own where it is told to, before
+// it reads anything of the data folder (V2). The main thread hears the supervisor and signals; the work is
+// done by the threads of the composition root.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -11,10 +12,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <iterator>
 #include <memory>
 
+#include "engine/base/confine.h"
 #include "engine/base/crash_point.h"
 #include "engine/base/data_folder.h"
+#include "engine/base/folder_owner.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
@@ -22,6 +27,7 @@
 #include "engine/server/compose/engine.h"
 #include "engine/server/config.h"
 #include "engine/server/control.h"
+#include "engine/server/separation.h"
 
 namespace {
 
@@ -80,7 +86,40 @@ class Watch {
   std::int64_t idle_ms_;
 };
 
-base::Result<Exit> serve(const server::ServerArguments& arguments, server::ControlChannel& control) {
+struct Opened {
+  base::DataFolder folder;
+  server::Config config;
+  server::Check separation;
+};
+
+/// Everything that takes the rights with which the process was started, and the end of them (V2).
+base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, pid_t parent) {
+  auto path = base::choose_data_folder(arguments.data);
+  if (!path) return std::unexpected(path.error());
+  const bool named = !arguments.config.empty();
+  auto config = server::load_config(named ? arguments.config : base::DataFolder::config_file(*path), named,
+                                    arguments.settings);
+  if (!config) return std::unexpected(config.error());
+  auto separation = server::find_separation(config->processes);
+  tzset();  // the machine's time zone is not in view later
+  const auto confined =
+      base::confine({.uid = arguments.uid.value_or(geteuid()),
+                     .gid = arguments.gid.value_or(getegid()),
+                     .parent = parent,
+                     .root = {.readable = {},
+                              .folder = *path,
+                              .writable = {std::begin(base::kEngineParts), std::end(base::kEngineParts)}},
+                     .landlock = false});
+  if (!confined) return std::unexpected(confined.error());
+  base::SystemRandom random;
+  auto folder = confined->own_uid ? base::DataFolder::open_prepared(confined->folder)
+                                  : base::DataFolder::open(confined->folder, random);
+  if (!folder) return std::unexpected(folder.error());
+  return Opened{std::move(*folder), std::move(*config), server::separation_check(separation, *confined)};
+}
+
+base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
+                         server::ControlChannel& control) {
   sigset_t ended;
   sigemptyset(&ended);
   sigaddset(&ended, SIGTERM);
@@ -89,19 +128,13 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, server::Contr
   const base::UniqueFd signals(signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK));
   const base::UniqueFd lost(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
-  auto path = base::choose_data_folder(arguments.data);
-  if (!path) return std::unexpected(path.error());
-  base::SystemRandom random;
-  auto folder = base::DataFolder::open(*path, random);
-  if (!folder) return std::unexpected(folder.error());
-  const bool named = !arguments.config.empty();
-  auto config =
-      server::load_config(named ? arguments.config : folder->config_file(), named, arguments.settings);
-  if (!config) return std::unexpected(config.error());
-  auto lock = base::FileLock::take(folder->file("lock"));
+  auto opened = confine_and_open(arguments, parent);
+  if (!opened) return std::unexpected(opened.error());
+  auto lock = base::FileLock::take(opened->folder.file("lock"));
   if (!lock) return std::unexpected(lock.error());
   SG_CRASH_POINT("engine.folder_locked");
-  auto engine = server::compose::Engine::open(*folder, *config, base::UniqueFd(arguments.effect_fd),
+  auto engine = server::compose::Engine::open(opened->folder, opened->config, opened->separation,
+                                              base::UniqueFd(arguments.effect_fd),
                                               [fd = lost.get()](const base::Error&) {
                                                 const std::uint64_t one = 1;
                                                 if (write(fd, &one, sizeof one) < 0)
@@ -112,12 +145,13 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, server::Contr
   if (control.fd() >= 0) {
     if (auto told = control.send("ready"); !told) return std::unexpected(told.error());
   }
-  return Watch(control, signals.get(), lost.get(), config->engine.idle_exit_ms).run(**engine);
+  return Watch(control, signals.get(), lost.get(), opened->config.engine.idle_exit_ms).run(**engine);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const pid_t parent = getppid();
   auto arguments = server::parse_arguments(server::ServerProgram::engine, argc, argv);
   if (!arguments) return static_cast<int>(arguments.error());
   if (arguments->list_crash_points) {
@@ -129,7 +163,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   base::set_log_process("engine");
   server::ControlChannel control{base::UniqueFd(arguments->control_fd)};
-  auto exit = serve(*arguments, control);
+  auto exit = serve(*arguments, parent, control);
   if (exit) return static_cast<int>(*exit);
   if (control.fd() >= 0) {
     const std::string line =

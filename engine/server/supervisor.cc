@@ -53,6 +53,10 @@ base::Result<std::pair<base::UniqueFd, base::UniqueFd>> stream_pair() {
   return std::pair(base::UniqueFd(ends[0]), base::UniqueFd(ends[1]));
 }
 
+void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
 std::string describe(int status) {
   if (WIFSIGNALED(status)) return std::string("signal ") + std::to_string(WTERMSIG(status));
   return "exit status " + std::to_string(WEXITSTATUS(status));
@@ -69,11 +73,14 @@ base::UniqueFd block_signals() {
 
 }  // namespace
 
-Supervisor::Supervisor(base::DataFolder folder, Config config, SupervisorOptions options)
+Supervisor::Supervisor(base::DataFolder folder, Config config, Separation separation,
+                       SupervisorOptions options)
     : folder_(std::move(folder)),
       config_(std::move(config)),
+      separation_(std::move(separation)),
       options_(std::move(options)),
-      programs_(program_folder()) {
+      programs_(program_folder()),
+      group_(sandbox_runtime::provider::linux_jail::ServerGroup::make(folder_.machine_id())) {
   const auto set_up = [&](Service& service, const char* name) {
     service.name = name;
     service.program = programs_ + "/sandglass-" + name;
@@ -108,6 +115,7 @@ Exit Supervisor::run() {
     reap();
   }
   stop_all();
+  group_.remove();
   return exit_;
 }
 
@@ -151,10 +159,15 @@ void Supervisor::start_or_back_off(Service& service, base::Status (Supervisor::*
   }
 }
 
-std::vector<std::string> Supervisor::own_uid(std::uint32_t number) const {
-  if (geteuid() != 0 || config_.processes.first_uid == 0) return {};
-  const std::string uid = std::to_string(config_.processes.first_uid + number);
-  return {"--uid", uid, "--gid", uid};
+base::Status Supervisor::start_service(Service& service, ChildStart start) {
+  start.program = service.program;
+  start.group = group_.door();
+  auto child = start_child(start);
+  if (!child) return std::unexpected(child.error());
+  service.child = std::move(*child);
+  service.started_ns = now_ns();
+  base::log(LogLevel::info, "started", {{"name", service.name}, {"pid", service.child.pid}});
+  return {};
 }
 
 base::Result<base::UniqueFd> Supervisor::start_effect() {
@@ -166,17 +179,12 @@ base::Result<base::UniqueFd> Supervisor::start_effect() {
   if (!pair) return std::unexpected(pair.error());
   auto network = bytes_in_memory("network-config", network_config_bytes(config_));
   if (!network) return std::unexpected(network.error());
-  ChildStart start{.program = effect_.program,
-                   .arguments = {"--socket-fd", std::to_string(pair->second.get()), "--config-fd",
+  ChildStart start{.arguments = {"--socket-fd", std::to_string(pair->second.get()), "--config-fd",
                                  std::to_string(network->get())},
                    .descriptors = {pair->second.get(), network->get(), lock->fd()}};
-  const auto uid = own_uid(1);
-  start.arguments.insert(start.arguments.end(), uid.begin(), uid.end());
-  auto child = start_child(start);
-  if (!child) return std::unexpected(child.error());
-  effect_.child = std::move(*child);
-  effect_.started_ns = now_ns();
-  base::log(LogLevel::info, "started", {{"name", effect_.name}, {"pid", effect_.child.pid}});
+  append(start.arguments, separation_.arguments_for(Helper::effect));
+  if (auto started = start_service(effect_, std::move(start)); !started)
+    return std::unexpected(started.error());
   return std::move(pair->first);
 }
 
@@ -192,7 +200,6 @@ base::Status Supervisor::start_engine_pair() {
   auto control = ControlChannel::make_pair();
   if (!control) return std::unexpected(control.error());
   ChildStart start{
-      .program = engine_.program,
       .arguments = {"--data", folder_.path(), "--control-fd", std::to_string(control->second.get())},
       .descriptors = {control->second.get()}};
   if (effect_socket) {
@@ -204,25 +211,21 @@ base::Status Supervisor::start_engine_pair() {
   }
   for (const auto& setting : options_.settings)
     start.arguments.insert(start.arguments.end(), {"--set", setting});
-  auto child = start_child(start);
-  if (!child) return std::unexpected(child.error());
-  engine_.child = std::move(*child);
-  engine_.started_ns = now_ns();
+  append(start.arguments, separation_.arguments_for(Helper::engine));
+  if (auto started = start_service(engine_, std::move(start)); !started) return started;
   engine_error_.clear();
   control_ = ControlChannel(std::move(control->first));
-  base::log(LogLevel::info, "started", {{"name", engine_.name}, {"pid", engine_.child.pid}});
   return {};
 }
 
 base::Status Supervisor::start_host() {
-  ChildStart start{
-      .program = host_.program,
-      .arguments = {"--data", folder_.path(), "--grace-ms", std::to_string(config_.sandbox.adopt_grace_ms)}};
-  auto child = start_child(start);
-  if (!child) return std::unexpected(child.error());
-  host_.child = std::move(*child);
-  host_.started_ns = now_ns();
-  base::log(LogLevel::info, "started", {{"name", host_.name}, {"pid", host_.child.pid}});
+  if (auto started = start_service(
+          host_, {.arguments = {"--data", folder_.path(), "--grace-ms",
+                                std::to_string(config_.sandbox.adopt_grace_ms), "--engine-uid",
+                                std::to_string(separation_.uid_of(Helper::engine))}});
+      !started) {
+    return started;
+  }
   SG_CRASH_POINT("supervisor.host_started");
   return {};
 }
@@ -230,17 +233,11 @@ base::Status Supervisor::start_host() {
 base::Status Supervisor::start_egress() {
   auto network = bytes_in_memory("network-config", network_config_bytes(config_));
   if (!network) return std::unexpected(network.error());
-  ChildStart start{.program = egress_.program,
-                   .arguments = {"--socket", folder_.file("run/egress.sock"), "--config-fd",
-                                 std::to_string(network->get())},
-                   .descriptors = {network->get()}};
-  const auto uid = own_uid(0);
-  start.arguments.insert(start.arguments.end(), uid.begin(), uid.end());
-  auto child = start_child(start);
-  if (!child) return std::unexpected(child.error());
-  egress_.child = std::move(*child);
-  egress_.started_ns = now_ns();
-  base::log(LogLevel::info, "started", {{"name", egress_.name}, {"pid", egress_.child.pid}});
+  ChildStart start{
+      .arguments = {"--socket", folder_.egress_socket(), "--config-fd", std::to_string(network->get())},
+      .descriptors = {network->get()}};
+  append(start.arguments, separation_.arguments_for(Helper::egress));
+  if (auto started = start_service(egress_, std::move(start)); !started) return started;
   SG_CRASH_POINT("supervisor.egress_started");
   return {};
 }

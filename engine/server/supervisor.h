@@ -16,6 +16,8 @@
 #include "engine/server/child.h"
 #include "engine/server/config.h"
 #include "engine/server/control.h"
+#include "engine/server/separation.h"
+#include "sandbox-runtime/provider/linux/server_group.h"
 
 namespace sandglass::engine::server {
 
@@ -29,7 +31,7 @@ struct SupervisorOptions {
 /// Thread rule: one thread, which must be the process's main thread and its only one.
 class Supervisor {
  public:
-  Supervisor(base::DataFolder folder, Config config, SupervisorOptions options);
+  Supervisor(base::DataFolder folder, Config config, Separation separation, SupervisorOptions options);
   /// Runs until stopped by SIGTERM or SIGINT, by idleness if asked for, or by an incurable end of the engine.
   base::Exit run();
 
@@ -45,8 +47,8 @@ class Supervisor {
     bool wanted = true;
   };
 
-  /// --uid and --gid for a child that parses hostile bytes, where there is a right to change them.
-  std::vector<std::string> own_uid(std::uint32_t number) const;
+  /// Starts it as `service`, in the server's control group.
+  base::Status start_service(Service& service, ChildStart start);
   base::Status start_due(std::int64_t now_ns);
   base::Status start_engine_pair();
   base::Result<base::UniqueFd> start_effect();
@@ -65,9 +67,11 @@ class Supervisor {
 
   base::DataFolder folder_;
   Config config_;
+  Separation separation_;
   SupervisorOptions options_;
   std::string programs_;
   Service engine_, effect_, host_, egress_;
+  sandbox_runtime::provider::linux_jail::ServerGroup group_;
   ControlChannel control_;
   std::string engine_error_;  // what the engine said last before it ended
   base::Exit exit_ = base::Exit::ok;

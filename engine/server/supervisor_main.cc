@@ -8,6 +8,7 @@
 
 #include "engine/base/crash_point.h"
 #include "engine/base/data_folder.h"
+#include "engine/base/folder_owner.h"
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/server/arguments.h"
@@ -20,16 +21,24 @@ using namespace sandglass::engine;
 base::Result<base::Exit> serve(const server::ServerArguments& arguments) {
   auto path = base::choose_data_folder(arguments.data);
   if (!path) return std::unexpected(path.error());
-  base::SystemRandom random;
-  auto folder = base::DataFolder::open(*path, random);
-  if (!folder) return std::unexpected(folder.error());
   const bool named = !arguments.config.empty();
-  auto config =
-      server::load_config(named ? arguments.config : folder->config_file(), named, arguments.settings);
+  auto config = server::load_config(named ? arguments.config : base::DataFolder::config_file(*path), named,
+                                    arguments.settings);
   if (!config) return std::unexpected(config.error());
+  server::Separation separation = server::find_separation(config->processes);
+  const uid_t engine_uid = separation.uid_of(server::Helper::engine);
+  base::SystemRandom random;
+  auto folder = base::DataFolder::open(*path, random, engine_uid);
+  if (!folder) return std::unexpected(folder.error());
   auto lock = base::FileLock::take(folder->file("supervisor.lock"));
   if (!lock) return std::unexpected(lock.error());
-  server::Supervisor supervisor(std::move(*folder), std::move(*config),
+  if (auto given = base::give_folder(*folder, engine_uid, separation.gid_of(server::Helper::engine)); !given)
+    return std::unexpected(given.error());
+  if (!separation.by_uid) {
+    base::log(base::LogLevel::info, "one_uid",
+              {{"reason", separation.reason}, {"remedy", separation.remedy}});
+  }
+  server::Supervisor supervisor(std::move(*folder), std::move(*config), std::move(separation),
                                 {.config_path = arguments.config,
                                  .settings = arguments.settings,
                                  .exit_when_idle = arguments.exit_when_idle,

@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "engine/base/data_folder.h"
-#include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
 
 namespace sandglass::replay_tools::cli {
@@ -60,11 +59,11 @@ base::Status parse_report(std::string line, const std::string& log) {
 }  // namespace
 
 base::Status launch_server(const LaunchOptions& options) {
-  base::SystemRandom random;
-  auto folder = base::DataFolder::open(options.data, random);
-  if (!folder) return std::unexpected(folder.error());
-  const std::string log = folder->file("log/sandglassd.log");
-  const base::UniqueFd log_fd(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const auto log_path = base::DataFolder::log_file(options.data);
+  if (!log_path) return std::unexpected(log_path.error());
+  const std::string& log = *log_path;
+  const base::UniqueFd log_fd(
+      open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   const base::UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   std::array<int, 2> ends{};
   if (!log_fd || !null || pipe2(ends.data(), O_CLOEXEC) != 0) {

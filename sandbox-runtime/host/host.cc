@@ -107,7 +107,7 @@ Status Host::listen() {
   umask(mask);
   if (!bound) return fail(Code::address_in_use, options_.socket_path + ": " + std::strerror(error));
   const bool given = options_.engine_uid == geteuid() ||
-                     chown(options_.socket_path.c_str(), options_.engine_uid, static_cast<gid_t>(-1)) == 0;
+                     lchown(options_.socket_path.c_str(), options_.engine_uid, static_cast<gid_t>(-1)) == 0;
   if (!given || ::listen(listener_.get(), 8) != 0) {
     return fail(Code::io_error, options_.socket_path + ": " + std::strerror(errno));
   }
@@ -121,7 +121,7 @@ void Host::accept() {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-      (peer.uid != options_.engine_uid && peer.uid != geteuid())) {
+      (peer.uid != options_.engine_uid && peer.uid != geteuid() && peer.uid != 0)) {
     log(LogLevel::warning, "caller_refused", {{"uid", peer.uid}});
     return;
   }

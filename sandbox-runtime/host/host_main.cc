@@ -1,6 +1,7 @@
 // Program sandglass-host.
 //   sandglass-host --data FOLDER [--engine-uid N] [--grace-ms N]
-// Sockets, records and helper programs are found by the data folder and this program's own folder.
+// Sockets, records and helper programs are found by the data folder and this program's own folder. Everything
+// of the host lies in `host` of the data folder, which the engine cannot write: the host may be root.
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -55,13 +56,12 @@ base::Result<Arguments> parse(int argc, char** argv) {
   return arguments;
 }
 
-/// Names on this machine carry at most 12 characters of the data folder's id.
 provider::linux_jail::LauncherOptions launcher_options(const base::DataFolder& folder,
                                                        std::int64_t grace_ms) {
   const std::filesystem::path programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   provider::linux_jail::LauncherOptions options;
-  options.data_folder_id = folder.id().substr(0, 12);
-  options.folder = folder.file("run/jails");
+  options.data_folder_id = folder.machine_id();
+  options.folder = folder.file("host/jails");
   options.keeper_program = programs / "sandglass-keeper";
   options.init_program = programs / "sandglass-init";
   options.adopt_grace_ms = static_cast<std::uint32_t>(grace_ms);
@@ -80,14 +80,14 @@ void allow_many_descriptors() {
 base::Status run(const Arguments& arguments) {
   auto folder = base::DataFolder::open_read_only(arguments.data);
   if (!folder) return std::unexpected(folder.error());
-  for (const char* name : {"run", "run/jails"}) {
+  for (const char* name : {"host", "host/jails"}) {
     if (mkdir(folder->file(name).c_str(), 0700) != 0 && errno != EEXIST) {
       return std::unexpected(base::system_error("making folder", folder->file(name), errno));
     }
   }
   // One host at a time: a second one would take sandboxes and socket from the first. A former one that is
   // about to end is waited for.
-  auto lock = base::FileLock::wait(folder->file("run/host.lock"));
+  auto lock = base::FileLock::wait(folder->file("host/lock"));
   if (!lock) return std::unexpected(lock.error());
   sigset_t mask;
   sigemptyset(&mask);
@@ -104,8 +104,8 @@ base::Status run(const Arguments& arguments) {
   HostOptions options;
   options.socket_path = folder->host_socket();
   options.engine_uid = arguments.engine_uid < 0 ? geteuid() : static_cast<uid_t>(arguments.engine_uid);
-  options.record_folder = folder->file("run/sandboxes");
-  options.egress_socket = folder->file("run/egress.sock");
+  options.record_folder = folder->file("host/sandboxes");
+  options.egress_socket = folder->egress_socket();
   options.grace_ms = arguments.grace_ms;
   Host host(loop, pool, **launcher, std::move(options));
   if (auto status = host.start(); !status) return status;

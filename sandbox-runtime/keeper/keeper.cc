@@ -85,7 +85,8 @@ int Keeper::run() {
     if (watched[0].revents != 0) accept_peer();
     // A new peer replaces the old one, whose event is then void.
     if (watched[0].revents == 0 && watched[2].revents != 0) serve_peer();
-    if (alone_until_ms_ && now_ms() >= *alone_until_ms_) {
+    // Without a jail there is nothing that a later host could want from this one.
+    if (alone_until_ms_ && (jails_.empty() || now_ms() >= *alone_until_ms_)) {
       end_all();
       return 0;
     }

@@ -20,7 +20,8 @@ class Keeper {
   /// `listener`: where later hosts connect. `peer`: the host that started this keeper.
   Keeper(engine::base::UniqueFd listener, engine::base::UniqueFd peer, std::uint32_t adopt_grace_ms);
 
-  /// Runs until no host has come back within the grace; then every jail has ended. The process's exit status.
+  /// Runs until no host has come back within the grace, or is there while no jail is; then every jail has
+  /// ended. The process's exit status.
   int run();
 
  private:

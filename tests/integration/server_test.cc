@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -241,7 +242,11 @@ TEST_F(Server, ASecondServerOnTheFolderIsRefusedAndNamesTheFirst) {
   EXPECT_NE(second.errors.find("error 1106"), std::string::npos) << second.errors;
   EXPECT_NE(second.errors.find("process " + std::to_string(server.pid())), std::string::npos)
       << second.errors;
-  const Ended engine = run_program("sandglass-engine", {"--data", data_});
+  // With whatever uid the folder has by now.
+  struct stat about{};
+  ASSERT_EQ(stat(data_.c_str(), &about), 0);
+  const std::string uid = std::to_string(about.st_uid);
+  const Ended engine = run_program("sandglass-engine", {"--data", data_, "--uid", uid, "--gid", uid});
   EXPECT_EQ(engine.status, status_of(Exit::folder)) << engine.errors;
 }
 

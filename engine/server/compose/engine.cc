@@ -53,14 +53,16 @@ std::string random_name(base::Random& random) {
 
 /// In the order in which they begin; they end in the opposite one.
 struct Engine::Parts {
-  Parts(base::DataFolder data_folder, Config settings)
+  Parts(base::DataFolder data_folder, Config settings, Check apart)
       : folder(std::move(data_folder)),
         config(std::move(settings)),
+        separation(std::move(apart)),
         loop(clock),
         gate({.calls_in_flight = config.limits.calls_in_flight, .streams = config.limits.follows}) {}
 
   const base::DataFolder folder;
   const Config config;
+  const Check separation;
   base::SystemClock machine_clock;
   base::SteadyClock clock{machine_clock};
   base::SystemRandom random;
@@ -276,6 +278,10 @@ void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool check
                            refusal.refused);
   if (!checks) return;
   status.set_open_runs(count_open_runs());
+  auto& check = *status.add_checks();
+  check.set_name(separation.name);
+  check.set_verdict(separation.verdict);
+  check.set_detail(separation.detail);
   work->fill_status(status);
 }
 
@@ -285,9 +291,9 @@ Engine::~Engine() {
 }
 
 base::Result<std::unique_ptr<Engine>> Engine::open(const base::DataFolder& folder, const Config& config,
-                                                   base::UniqueFd effect,
+                                                   Check separation, base::UniqueFd effect,
                                                    std::function<void(const base::Error&)> on_lost) {
-  auto parts = std::make_unique<Parts>(folder, config);
+  auto parts = std::make_unique<Parts>(folder, config, std::move(separation));
   parts->started_ms = parts->clock.wall_ms();
   const auto began = parts->clock.monotonic_ns();
   std::unique_ptr<Engine> engine(new Engine(std::move(parts)));

@@ -15,17 +15,18 @@
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
 #include "engine/server/config.h"
+#include "engine/server/separation.h"
 
 namespace sandglass::engine::server::compose {
 
 /// Thread rule: open, close and the questions from one thread.
 class Engine {
  public:
-  /// Blocking: opens the folder (which the caller has locked), recovers, begins to answer. `effect` is the
-  /// socket of sandglass-effect, if there is one. `on_lost` comes from the loop's thread when the journal is
-  /// lost (J6): the process must then end.
+  /// Blocking: opens the folder (which the caller has locked), recovers, begins to answer. `separation` is
+  /// for `doctor`. `effect` is the socket of sandglass-effect, if there is one. `on_lost` comes from the
+  /// loop's thread when the journal is lost (J6): the process must then end.
   static base::Result<std::unique_ptr<Engine>> open(const base::DataFolder& folder, const Config& config,
-                                                    base::UniqueFd effect,
+                                                    Check separation, base::UniqueFd effect,
                                                     std::function<void(const base::Error&)> on_lost);
   ~Engine();
 

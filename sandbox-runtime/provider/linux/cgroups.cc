@@ -169,6 +169,12 @@ Status Cgroups::set_memory(const std::string& group, std::uint64_t bytes) const 
   return error == 0 || error == ENOENT || error == EOPNOTSUPP ? Status{} : group_failed(swap, error);
 }
 
+Status Cgroups::set_cpu_factor(const std::string& group, std::uint64_t factor) const {
+  const Root* root = root_of(Controller::cpu);
+  const std::uint64_t unit = root != nullptr && root->unified ? kSandboxWeight : kSandboxShares;
+  return set(Controller::cpu, group, "cpu.shares", "cpu.weight", std::to_string(unit * factor));
+}
+
 Status Cgroups::make_folders(const std::string& group, bool of_exec) const {
   for (const Root& root : roots_) {
     if (of_exec && !root.holds_execs()) continue;
@@ -200,9 +206,7 @@ Status Cgroups::make(const std::string& name, const Limits& limits) const {
     const std::string value =
         std::to_string(quota) + (cpu != nullptr && cpu->unified ? " " + std::to_string(kPeriodUs) : "");
     if (Status done = set(Controller::cpu, name, "cpu.cfs_quota_us", "cpu.max", value); !done) return done;
-    // An eighth of what one process outside has by default: engine, keeper and proxy come first (V2).
-    const char* share = cpu != nullptr && cpu->unified ? "12" : "128";
-    if (Status done = set(Controller::cpu, name, "cpu.shares", "cpu.weight", share); !done) return done;
+    if (Status done = set_cpu_factor(name, 1); !done) return done;
     return make_folders(name + "/init", false);
   };
   Status done = build();

@@ -19,6 +19,17 @@ namespace sandglass::sandbox_runtime::provider::linux_jail {
 
 enum class Controller : std::uint8_t { memory, pids, cpu, cpuacct };
 
+/// A sandbox's part of the processors when they are scarce: an eighth of what one process outside has by
+/// default; cpu.shares in v1, cpu.weight in the unified tree. V2 asks for eight times that for the server.
+/// Its processes share one group and have many threads, so they get what eight processes outside have.
+inline constexpr std::uint64_t kSandboxShares = 128;
+inline constexpr std::uint64_t kSandboxWeight = 12;
+inline constexpr std::uint64_t kServerFactor = 64;
+inline constexpr std::uint64_t kLeastServerFactor = 8;
+
+/// The server's group: beside the sandboxes' groups, with their prefix, and a name that no sandbox can have.
+inline constexpr const char* kServerGroup = "_server";
+
 class Cgroups {
  public:
   /// Looks at the mounts of this process. `usable` false: nothing is made and nothing is held (rootless).
@@ -50,6 +61,14 @@ class Cgroups {
   engine::base::Status kill_exec(const std::string& name, std::uint64_t exec) const;
   engine::base::Status remove_exec(const std::string& name, std::uint64_t exec) const;
 
+  /// Makes the server's group if it is not there, with its part of the processors. Nothing without a cpu
+  /// controller.
+  engine::base::Result<engine::base::UniqueFd> make_server_group(const std::string& name) const;
+  /// False: something is still in it.
+  bool remove_server_group(const std::string& name) const;
+  /// Part of the processors of the group that this process is in: in units of a sandbox's. 0: not known.
+  std::uint64_t own_cpu_factor() const;
+
   Usage usage(const std::string& name) const;
   Usage exec_usage(const std::string& name, std::uint64_t exec) const;
   std::vector<LimitHit> pids_hits(const std::string& name, std::uint64_t exec) const;
@@ -79,6 +98,7 @@ class Cgroups {
   std::string read(Controller controller, const std::string& group, const char* v1, const char* v2) const;
   engine::base::Status set(Controller controller, const std::string& group, const char* v1, const char* v2,
                            const std::string& value) const;
+  engine::base::Status set_cpu_factor(const std::string& group, std::uint64_t factor) const;
   engine::base::Status set_memory(const std::string& group, std::uint64_t bytes) const;
   engine::base::Status make_folders(const std::string& group, bool of_exec) const;
   engine::base::Result<std::vector<engine::base::UniqueFd>> entries(const std::string& group) const;

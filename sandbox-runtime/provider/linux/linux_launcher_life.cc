@@ -251,7 +251,9 @@ Result<std::vector<InventoryEntry>> LinuxLauncher::inventory() {
     alive.emplace(jail.id, jail.pid);
   }
   for (const std::string& id : recorded_ids(options_.folder, prefix_)) ids.insert(id);
-  for (const std::string& group : groups_.list(prefix_)) ids.insert(group.substr(prefix_.size()));
+  for (const std::string& group : groups_.list(prefix_)) {
+    if (group != group_of(kServerGroup)) ids.insert(group.substr(prefix_.size()));
+  }
   std::vector<InventoryEntry> entries;
   for (const std::string& id : ids) {
     InventoryEntry entry{id, alive.contains(id), groups_.remains(group_of(id))};

@@ -192,6 +192,12 @@ TEST_F(EffectProgramTest, EndsWithTheEngineAndWithItsSupervisor) {
 TEST_F(EffectProgramTest, BadUseAndBadConfigurationEndAtOnceWithTheirOwnStatus) {
   Program no_arguments({tests::support::program_path("sandglass-effect")}, {});
   EXPECT_EQ(no_arguments.wait(), 64);
+  for (const char* uid : {"-1", "4294967296", "0x7", ""}) {
+    Program no_uid({tests::support::program_path("sandglass-effect"), "--socket-fd", "0", "--config-fd", "0",
+                    "--uid", uid},
+                   {});
+    EXPECT_EQ(no_uid.wait(), 64) << uid;
+  }
   engine::net::codec::pb::NetworkConfig config;
   config.add_resolvers("not an address");
   const UniqueFd fd(engine::net::codec::make_config_fd(config).value());

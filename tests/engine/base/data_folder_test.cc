@@ -82,8 +82,33 @@ TEST_F(DataFolderTest, ALostKeyIsNotReplacedUnderAJournalAndADamagedIdIsRefused)
 
 TEST_F(DataFolderTest, AFileInItsPlaceIsAnError) {
   std::ofstream(root_ + "/d") << "x";
-  EXPECT_EQ(DataFolder::open(root_ + "/d", random_).error().code, Code::io_error);
+  const auto opened = DataFolder::open(root_ + "/d", random_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::io_error);
+  EXPECT_NE(opened.error().message.find("/d is not a folder"), std::string::npos) << opened.error().message;
   EXPECT_EQ(DataFolder::open_read_only(root_ + "/none").error().code, Code::not_found);
+}
+
+TEST_F(DataFolderTest, AFolderThatHoldsOtherThingsIsNotTaken) {
+  std::filesystem::create_directory(root_ + "/home");
+  std::ofstream(root_ + "/home/.profile") << "PATH=/bin\n";
+  for (const auto code : {DataFolder::open(root_ + "/home", random_).error().code,
+                          DataFolder::log_file(root_ + "/home").error().code}) {
+    EXPECT_EQ(code, Code::folder_version);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_ + "/home"), {}), 1);
+  // A configuration may be there first.
+  std::filesystem::create_directory(root_ + "/d");
+  std::ofstream(root_ + "/d/sandglass.yaml") << "limits: {sandboxes: 3}\n";
+  EXPECT_EQ(DataFolder::log_file(root_ + "/d").value(), root_ + "/d/log/sandglassd.log");
+  EXPECT_TRUE(DataFolder::open(root_ + "/d", random_));
+}
+
+TEST_F(DataFolderTest, ALinkIsReadOnlyByWhoTrustsIt) {
+  std::ofstream(root_ + "/secret") << "x";
+  std::filesystem::create_symlink(root_ + "/secret", root_ + "/token");
+  EXPECT_EQ(read_whole_file(root_ + "/token", 9).value(), "x");
+  EXPECT_EQ(read_whole_file(root_ + "/token", 9, Links::refuse).error().code, Code::file_unreadable);
 }
 
 TEST_F(DataFolderTest, ALockIsHeldOnceAndNamesItsHolder) {

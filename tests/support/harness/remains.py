@@ -6,6 +6,8 @@ import pathlib
 from harness import processes
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+SERVER = "-_server"  # the end of the name of the group in which the server itself is
+BOUND = "/run/sandglass/data"  # where the engine has the data folder
 
 
 def of_sandboxes(data):
@@ -24,7 +26,8 @@ def _processes(prefix):
             groups = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
             continue
-        if prefix in groups and processes.is_alive(pid):
+        groups = [line for line in groups.splitlines() if prefix in line and not line.endswith(SERVER)]
+        if groups and processes.is_alive(pid):
             found.append(f"process {pid} {processes.program_of(pid)}")
     return found
 
@@ -41,14 +44,14 @@ def _mounts(data, prefix, loop_numbers):
             lines = pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
         except OSError:
             continue
-        found += [f"mount in process {pid}: {line}" for line in lines
-                  if prefix in line or f"{data}/" in line or line.split()[2] in loop_numbers]
+        found += [f"mount in process {pid}: {line}" for line in lines if not line.split()[4].startswith(BOUND)
+                  and (prefix in line or f"{data}/" in line or line.split()[2] in loop_numbers)]
     return found
 
 
 def _cgroups(prefix):
     return [f"control group {folder}/{name}" for folder, names, _ in os.walk(CGROUPS) for name in names
-            if name.startswith(prefix)]
+            if name.startswith(prefix) and not name.endswith(SERVER)]
 
 
 def _loops(data):

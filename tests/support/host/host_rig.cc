@@ -133,7 +133,7 @@ void HostRig::start_host() {
 
 void HostRig::start_egress(const std::string& config) {
   const std::string program = programs() + "/sandglass-egress";
-  const std::string socket = data_ + "/run/egress.sock";
+  const std::string socket = data_ + "/host/egress.sock";
   const engine::base::UniqueFd memory(memfd_create("network-config", 0));
   ASSERT_EQ(write(memory.get(), config.data(), config.size()), static_cast<ssize_t>(config.size()));
   lseek(memory.get(), 0, SEEK_SET);

@@ -65,7 +65,7 @@ class HostRig {
   void connect();
   void disconnect() { client_.reset(); }
   const std::string& data() const { return data_; }
-  std::string socket() const { return data_ + "/run/host.sock"; }
+  std::string socket() const { return data_ + "/host/host.sock"; }
 
   /// 256 MiB, 64 pids, 32 MiB disk; what cannot be enforced here is best effort.
   static provider::Template small_template();
