@@ -59,7 +59,11 @@ class EngineMethods final : public Methods {
   void list_runs(const Caller& caller, const v1::ListRunsRequest& request,
                  Answer<v1::ListRunsReply> answer) override {
     backend_.pool.run([this, caller, request, answer = std::move(answer)]() mutable {
-      answer(api::list_runs(backend_.view, backend_.partitions, caller, request, backend_.damage_of));
+      auto page = api::list_runs(backend_.view, backend_.partitions, caller, request, backend_.damage_of);
+      if (page) {
+        if (auto filled = fill_heads(backend_.view, *page); !filled) page = std::unexpected(filled.error());
+      }
+      answer(std::move(page));
     });
   }
   void get_run(const Caller& caller, const v1::GetRunRequest& request, Answer<v1::RunDetail> answer) override;

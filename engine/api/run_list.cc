@@ -144,4 +144,19 @@ base::Result<v1::RunSummary> find_listed(const view::View& view, std::uint16_t p
   }
 }
 
+base::Status fill_heads(const view::View& view, v1::ListRunsReply& page) {
+  for (v1::RunSummary& run : *page.mutable_runs()) {
+    const auto stream = core::StreamId::parse(run.run_id());
+    if (!stream) continue;
+    auto range = view::stream_range(*stream, view::StreamRow::record);
+    auto last = view.scan_now(
+        {.first = std::move(range.first), .last = std::move(range.last), .limit = 1, .reverse = true});
+    if (!last) return std::unexpected(last.error());
+    if (last->rows.empty()) continue;
+    const auto key = view::parse_stream_key(last->rows.front().key);
+    if (key && key->rest.size() == 8) run.set_head(view::get_u64(key->rest));
+  }
+  return {};
+}
+
 }  // namespace sandglass::engine::api

@@ -53,6 +53,18 @@ std::string part_lines(const ordered_json& part) {
   return out;
 }
 
+/// Argument by argument. A text stands as it leaves, its line breaks too: an escaped one could not be read,
+/// and one that was taken apart and written anew could hide something.
+std::string argument_lines(const ordered_json& arguments) {
+  if (!arguments.is_object())
+    return label("arguments") + safe_block(plain(arguments), std::string(20, ' ')) + "\n";
+  std::string out;
+  for (const auto& [name, value] : arguments.items()) {
+    out += label("argument " + safe(name)) + safe_block(plain(value), std::string(20, ' ')) + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
@@ -73,6 +85,10 @@ std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
     }
     for (const auto& [name, value] : request.items()) {
       if (kPlaced.contains(name)) continue;
+      if (name == "arguments") {
+        out += argument_lines(value);
+        continue;
+      }
       out += label(safe(name)) + safe_block(plain(value), std::string(20, ' ')) + "\n";
     }
     if (request.contains("parts") && request["parts"].is_array()) {

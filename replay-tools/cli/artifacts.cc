@@ -55,9 +55,14 @@ Outcome artifact_list(Session& session, const ArtifactArgs& args) {
 }
 
 Outcome artifact_get(Session& session, const ArtifactArgs& args) {
+  const bool to_stdout = args.output.empty() || args.output == "-";
+  if (to_stdout && session.json()) {
+    return base::fail(base::Code::usage,
+                      "with --json, give -o FILE: on standard output the artifact's bytes would stand where "
+                      "JSON is expected");
+  }
   auto client = session.open("operator");
   if (!client) return std::unexpected(client.error());
-  const bool to_stdout = args.output.empty() || args.output == "-";
   engine::base::UniqueFd file;
   if (!to_stdout) {
     file.reset(open(args.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

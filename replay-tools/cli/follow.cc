@@ -212,12 +212,21 @@ class Follower {
     return base::Exit::detached;
   }
 
+  /// What the run itself says about its end.
+  std::string reason() {
+    api::GetRunRequest request;
+    request.set_run_id(options_.run_id);
+    const auto run = client_.get_run(request);
+    return run && !run->error().empty() ? ": " + safe_block(run->error(), "  ") : "";
+  }
+
   Outcome ended() {
     if (session_.json()) return exit_of(last_);
     std::string line = safe(options_.run_id) + " " + status_word(last_.status());
     if (last_.error_code() != 0) {
       const auto code = static_cast<base::Code>(last_.error_code());
       line += ": " + std::to_string(last_.error_code()) + " " + std::string(base::title_of(code));
+      line += reason();
     }
     if (last_.closed_ms() != 0) line += " after " + show_duration(last_.closed_ms() - last_.started_ms());
     print_line(line);

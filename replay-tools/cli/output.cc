@@ -230,6 +230,10 @@ std::string to_json(const google::protobuf::Message& message) {
   return dump(to_value(message));
 }
 
+std::string error_json(unsigned code, std::string_view name, std::string_view message) {
+  return dump({{"error", code}, {"name", name}, {"message", message}});
+}
+
 std::string to_json(const std::vector<std::pair<std::string, std::string>>& fields) {
   ordered_json out = ordered_json::object();
   for (const auto& [name, value] : fields) out[name] = value;

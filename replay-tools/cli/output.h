@@ -38,6 +38,8 @@ std::string show_bytes(std::uint64_t bytes);
 /// One line of JSON: field names as in the schema, enums by name, bytes as hex, but fields that hold JSON as
 /// JSON.
 std::string to_json(const google::protobuf::Message& message);
+/// What a failed command prints: {"error": 1404, "name": "engine_unreachable", "message": "…"}.
+std::string error_json(unsigned code, std::string_view name, std::string_view message);
 /// A JSON object of texts.
 std::string to_json(const std::vector<std::pair<std::string, std::string>>& fields);
 

@@ -1,6 +1,7 @@
 #include "replay-tools/cli/session.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,7 +49,12 @@ std::string Session::hint(const std::string& rest) const {
 }
 
 base::Result<std::string> Session::folder() const {
-  return base::choose_data_folder(options_.data);
+  auto path = base::choose_data_folder(options_.data);
+  struct stat about{};
+  if (path && stat(path->c_str(), &about) == 0 && !S_ISDIR(about.st_mode)) {
+    return base::fail(Code::io_error, *path + " is not a folder; choose another data folder with --data");
+  }
+  return path;
 }
 
 base::Result<std::string> Session::token(const std::string& usual) const {
@@ -62,7 +68,8 @@ base::Result<std::string> Session::token(const std::string& usual) const {
   auto path = folder();
   if (!path) return std::unexpected(path.error());
   const std::string file = *path + "/tokens/" + name;
-  auto text = base::read_whole_file(file, 256);
+  // The engine may write there; where it has another uid, this command must not be led to other files by it.
+  auto text = base::read_whole_file(file, 256, base::Links::refuse);
   if (!text) {
     if (access(path->c_str(), F_OK) != 0) return std::unexpected(nobody_answers(*path));
     return base::fail(Code::unauthenticated, "there is no readable token " + file +
@@ -139,13 +146,11 @@ bool Session::engine_answers() const {
 }
 
 base::Exit report(const base::Error& error, bool json) {
-  const std::string number = std::to_string(static_cast<unsigned>(error.code));
+  const auto number = static_cast<unsigned>(error.code);
   if (json) {
-    print_line(to_json(
-        {{"error", number}, {"name", std::string(base::name_of(error.code))}, {"message", error.message}}));
+    print_line(error_json(number, base::name_of(error.code), error.message));
   } else {
-    std::fprintf(stderr, "sandglass: error %s: %s\n", number.c_str(),
-                 safe_block(error.message, "  ").c_str());
+    std::fprintf(stderr, "sandglass: error %u: %s\n", number, safe_block(error.message, "  ").c_str());
   }
   return base::exit_for(error.code);
 }

@@ -6,7 +6,7 @@ import unittest
 from harness import places
 from harness.case import Case
 
-BAD_FILE, DENIED = 3, 5
+USAGE, BAD_FILE, UNREACHABLE, DENIED, MACHINE = 2, 3, 4, 5, 10
 
 TASK = """name: probe
 goal: nothing
@@ -75,6 +75,25 @@ class BadInput(Case):
                 for word in words:
                     self.assertIn(word, server.log_text())
                 self.assertFalse((self.data / "journal" / "CURRENT").exists(), "a journal was made")
+
+    def test_an_error_as_json_has_number_name_and_message(self):
+        ended = self.cli.call("list")
+        self.assertEqual(ended.status, UNREACHABLE)
+        self.assertEqual((ended.value["error"], ended.value["name"]), (1404, "engine_unreachable"))
+        self.assertIn("sandglass serve", ended.value["message"])
+
+    def test_a_file_in_the_place_of_the_data_folder_is_called_a_file(self):
+        self.data.write_text("a letter")
+        for arguments in (["list"], ["start", "hello"], ["doctor"], ["audit", "verify"], ["serve"]):
+            with self.subTest(arguments):
+                self.assert_error(self.cli.call(*arguments), 1007, MACHINE, f"{self.data} is not a folder", "--data")
+        report = self.server(start=False).start()
+        self.assertTrue(report.startswith(f"error 1007 {self.data} is not a folder"), report)
+        self.assertEqual(self.data.read_text(), "a letter")
+
+    def test_an_artifact_is_never_written_where_json_is_expected(self):
+        ended = self.cli.call("artifact", "get", "run-" + "0" * 32, "name")
+        self.assert_error(ended, 1405, USAGE, "-o FILE")
 
     def test_a_wrong_or_missing_token_says_which_and_what_to_do(self):
         self.server()

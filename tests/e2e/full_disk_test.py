@@ -59,7 +59,7 @@ class BadDisk(Case):
                 break
             taken.append(ended.value["run_id"])
         self.assertIsNotNone(refused, "a full disk took 300 large runs")
-        self.assertEqual(FULL.get(int(refused.value["error"])), refused.status, str(refused))
+        self.assertEqual(FULL.get(refused.value["error"]), refused.status, str(refused))
         wait_until(lambda: "free at least" in server.log_text() or "No space left" in server.log_text(),
                    "a log line that says that the disk is full")
         filler.unlink()

@@ -76,6 +76,7 @@ TEST_F(CommandLine, ARunIsStartedListedShownSteppedThroughAndVerified) {
     const auto listed = lines(sandglass({"--json", "list"})).at(0);
     ASSERT_EQ(listed.at("runs").size(), 1U);
     EXPECT_EQ(listed.at("runs")[0].at("run_id"), run);
+    EXPECT_EQ(listed.at("runs")[0].at("head"), lines(started).back().at("summary").at("head"));
     const auto shown = lines(sandglass({"--json", "show", run})).at(0);
     EXPECT_EQ(shown.at("steps").size(), 3U);
     EXPECT_EQ(shown.at("steps")[2].at("status"), "done");
@@ -140,8 +141,9 @@ TEST_F(CommandLine, TheTokenIsChosenByNameAndTokensAreMadeAndRevoked) {
 TEST_F(CommandLine, EndsOfRunsAreExitCodes) {
   ServerProcess server(data_);
   ASSERT_EQ(server.ready(), "ready") << server.log();
-  EXPECT_EQ(sandglass({"start", "hello", "--wait", "--input", R"({"count":0})"}).status,
-            status_of(Exit::run_failed));
+  const Ended failed = sandglass({"start", "hello", "--wait", "--input", R"({"count":0})"});
+  EXPECT_EQ(failed.status, status_of(Exit::run_failed));
+  EXPECT_NE(failed.output.find("hello takes a count from 1 to 10,000"), std::string::npos) << failed.output;
   const std::string run =
       started_run(sandglass({"--json", "start", "hello", "--input", R"({"count":2,"pause_ms":3600000})"}));
   EXPECT_EQ(sandglass({"cancel", run}).status, 0);
