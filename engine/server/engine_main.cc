@@ -114,6 +114,13 @@ base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, 
   base::SystemRandom random;
   auto folder = confined->own_uid ? base::DataFolder::open_prepared(confined->folder)
                                   : base::DataFolder::open(confined->folder, random);
+  if (!folder && confined->own_uid && !confined->private_root) {
+    return base::fail(
+        base::Code::io_error,
+        folder.error().message + "; the engine's uid " + std::to_string(*arguments.uid) +
+            " must reach it where it lies, as this root may not mount (CAP_SYS_ADMIN): let others "
+            "through the folders above it (chmod o+x), or set processes.first_uid: 0");
+  }
   if (!folder) return std::unexpected(folder.error());
   return Opened{std::move(*folder), std::move(*config), server::separation_check(separation, *confined)};
 }

@@ -332,8 +332,48 @@ class OtherFolders(Case):
         self.assertEqual(self.data.stat().st_uid, ENGINE)
 
 
-class AsAUser(Case):
-    """The server was started by somebody who is not root."""
+class StartedOtherwise(Case):
+    """The server was not started by a root that may do everything."""
+
+    def begin(self, *prefix, **options):
+        """sandglassd under the command `prefix` and with Popen's `options`; (process, report)."""
+        log = open(self.folder / "log", "ab")
+        self.addCleanup(log.close)
+        reading, writing = os.pipe()
+        server = subprocess.Popen([*prefix, places.program("sandglassd"), "--data", str(self.data), "--ready-fd",
+                                   str(writing)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                  pass_fds=[writing], start_new_session=True, **options)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            return server, pipe.readline().strip()
+
+    def checks(self):
+        return {check["name"]: check for check in self.cli.must("doctor").value["checks"]}
+
+
+class AsRootWithoutMounts(StartedOtherwise):
+
+    def test_the_uids_still_separate_and_doctor_says_what_is_missing(self):
+        without = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+        server, report = self.begin(*without)
+        for word in ("error 1007", str(ENGINE), "CAP_SYS_ADMIN", "chmod o+x"):  # the test's folder is root's alone
+            self.assertIn(word, report)
+        server.wait()
+        self.folder.chmod(0o711)
+        server, report = self.begin(*without)
+        self.assertEqual(report, "ready", (self.folder / "log").read_text())
+        check = self.checks()["process separation"]
+        self.assertEqual(check["verdict"], "weaker", check)
+        self.assertIn("CAP_SYS_ADMIN", check["detail"])
+        found = {processes.program_of(pid): status_of(pid) for pid in processes.children_of(server.pid)}
+        for name, uid in UIDS.items():
+            self.assertEqual(found[f"sandglass-{name}"]["Uid"].split(), [str(uid)] * 4)
+            self.assertEqual(int(found[f"sandglass-{name}"]["CapBnd"], 16), 0)
+
+
+class AsAUser(StartedOtherwise):
 
     def test_doctor_says_that_it_is_weaker_and_effect_and_egress_are_shut_off_all_the_same(self):
         user = os.geteuid()
@@ -342,18 +382,9 @@ class AsAUser(Case):
             user = STRANGER
             other = {"user": user, "group": user, "extra_groups": []}
             os.chown(self.folder, user, user)
-        log = open(self.folder / "log", "wb")
-        self.addCleanup(log.close)
-        reading, writing = os.pipe()
-        server = subprocess.Popen([places.program("sandglassd"), "--data", str(self.data), "--ready-fd", str(writing)],
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[writing],
-                                  start_new_session=True, **other)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.terminate)
-        os.close(writing)
-        with os.fdopen(reading) as pipe:
-            self.assertEqual(pipe.readline(), "ready\n", (self.folder / "log").read_text())
-        checks = {check["name"]: check for check in self.cli.must("doctor").value["checks"]}
+        server, report = self.begin(**other)
+        self.assertEqual(report, "ready", (self.folder / "log").read_text())
+        checks = self.checks()
         check = checks["process separation"]
         self.assertEqual(check["verdict"], "weaker", check)
         for word in (f"uid {user}", "Landlock", "as root"):
