@@ -86,7 +86,8 @@ Status check_contents(const std::string& path) {
   while (const dirent* entry = readdir(folder.get())) {
     const std::string_view name(entry->d_name);
     is_ours = is_ours || name == "journal" || name == "keys";
-    if (std::ranges::find(kBeforeFormat, name) == std::end(kBeforeFormat)) foreign = name;
+    const bool is_half_made = name.starts_with("format.") && name.ends_with(".new");
+    if (!is_half_made && std::ranges::find(kBeforeFormat, name) == std::end(kBeforeFormat)) foreign = name;
   }
   if (is_ours) {
     return fail(Code::folder_version, "the data folder " + path +
@@ -318,7 +319,9 @@ Result<DataFolder> DataFolder::open(const std::string& path, Random& random, uid
   } else if (access(format.c_str(), F_OK) == 0) {
     return std::unexpected(text.error());
   } else {
-    if (auto known = check_contents(path); !known) return std::unexpected(known.error());
+    // Another first start may have been quicker meanwhile.
+    const auto known = check_contents(path);
+    if (!known && access(format.c_str(), F_OK) != 0) return std::unexpected(known.error());
     const std::string line = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
     if (auto written = make_whole_file(format, line); !written) return std::unexpected(written.error());
     const auto made = read_whole_file(format, 256);
@@ -372,8 +375,10 @@ Result<std::string> DataFolder::log_file(const std::string& path) {
       geteuid() == 0 && lstat(log.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == 0;
   if (!given) {
     if (auto owned = check_owner(path, geteuid()); !owned) return std::unexpected(owned.error());
-    if (access((path + "/format").c_str(), F_OK) != 0) {
-      if (auto known = check_contents(path); !known) return std::unexpected(known.error());
+    const std::string format = path + "/format";
+    if (access(format.c_str(), F_OK) != 0) {
+      const auto known = check_contents(path);
+      if (!known && access(format.c_str(), F_OK) != 0) return std::unexpected(known.error());
     }
     if (auto made = make_folder(log); !made) return std::unexpected(made.error());
   }

@@ -88,6 +88,11 @@ class AsRoot(Case):
                 for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
                     self.assertEqual(int(status[kind], 16), 0, kind)
                 self.assertEqual(status["NoNewPrivs"], "1")
+                # The small process that follows the machine's resolvers, where they are not configured.
+                for pid in processes.descendants_of(server.child(name)):
+                    status = status_of(pid)
+                    self.assertEqual(status["Uid"].split(), [str(uid)] * 4)
+                    self.assertEqual(int(status["CapPrm"], 16) | int(status["CapBnd"], 16), 0)
 
     def test_three_uids_without_capabilities_and_only_supervisor_host_and_keeper_are_root(self):
         server = self.server()
