@@ -157,6 +157,47 @@ function(sandglass_test path)
   endif()
 endfunction()
 
+# sandglass_fuzz(name DEPS targets… [HEAVY]): tests/fuzz/name_fuzz.cc. In the preset `fuzz` a libFuzzer program of its
+# own, build/fuzz/fuzz/name; in the others a part of the one program that replays all corpora. HEAVY: needs libraries
+# that the sanitizer presets have no other use for; it is replayed there only with SANDGLASS_SANITIZED_ALL.
+function(sandglass_fuzz name)
+  cmake_parse_arguments(ARG "HEAVY" "" "DEPS" ${ARGN})
+  if(NOT SANDGLASS_FUZZ)
+    if(NOT ARG_HEAVY OR NOT SANDGLASS_SANITIZED OR SANDGLASS_SANITIZED_ALL)
+      set_property(GLOBAL APPEND PROPERTY SANDGLASS_FUZZ_DEPS ${ARG_DEPS})
+      set_property(GLOBAL APPEND PROPERTY SANDGLASS_FUZZ_SOURCES ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cc)
+    endif()
+    return()
+  endif()
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_executable(fuzz_${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cc)
+  sandglass_settings(fuzz_${name} PRIVATE)
+  target_compile_definitions(fuzz_${name} PRIVATE SANDGLASS_FUZZ)
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_DEPS})
+  set_target_properties(fuzz_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  add_dependencies(fuzzers fuzz_${name})
+endfunction()
+
+# After every sandglass_fuzz: the test `fuzz`, which replays tests/fuzz/corpus. It has one thread: nothing for TSan.
+function(sandglass_fuzz_replay)
+  if(NOT SANDGLASS_TESTS OR CMAKE_CXX_FLAGS_DEBUG MATCHES "sanitize=thread")
+    return()
+  endif()
+  get_property(deps GLOBAL PROPERTY SANDGLASS_FUZZ_DEPS)
+  get_property(sources GLOBAL PROPERTY SANDGLASS_FUZZ_SOURCES)
+  list(REMOVE_DUPLICATES deps)
+  add_executable(test_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_test.cc ${sources})
+  sandglass_settings(test_fuzz PRIVATE)
+  target_link_libraries(test_fuzz PRIVATE ${deps} GTest::gtest GTest::gtest_main)
+  set_target_properties(test_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(sanitized_tests test_fuzz)
+  add_test(NAME fuzz COMMAND test_fuzz)
+  set_tests_properties(fuzz PROPERTIES TIMEOUT 300 LABELS unit ENVIRONMENT "SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}")
+endfunction()
+
 # sandglass_python_test(folder/name LABELS … [TIMEOUT s] [LONG]): tests/folder/name_test.py, a unittest program that
 # drives the built programs from outside. It finds the package tests/support/harness. LONG: it has a long form, which is
 # an entry of its own. Exit code 77: left out because the caller said so, and shown as skipped.

@@ -256,9 +256,23 @@ void classify(CURLcode code, const Exchange& exchange, const std::string& where,
   result.body.clear();
 }
 
-void converse(const EffectWorld& world, const TimedIntent& timed, const net::HttpUrl& url,
-              const std::string& address, base::UniqueFd connection, base::MonotonicNs cut_ns,
-              EffectResult& result) {
+}  // namespace
+
+void start_http() {
+  const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+  SG_CHECK(code == CURLE_OK, curl_easy_strerror(code));
+}
+
+base::Result<std::string> target_of(const EffectIntent& intent) {
+  const auto url = check(intent);
+  if (!url) return std::unexpected(url.error());
+  return (url->tls ? "https://" : "http://") + url->target.text();
+}
+
+EffectResult converse(const EffectWorld& world, const TimedIntent& timed, const net::HttpUrl& url,
+                      const std::string& address, base::UniqueFd connection, base::MonotonicNs cut_ns) {
+  EffectResult result;
+  result.id = timed.intent.id;
   Exchange exchange{
       .timed = timed, .clock = world.clock, .connection = std::move(connection), .result = result};
   const CurlHandle handle(curl_easy_init());
@@ -286,19 +300,7 @@ void converse(const EffectWorld& world, const TimedIntent& timed, const net::Htt
   curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
   result.http_status = static_cast<std::uint32_t>(status);
   classify(code, exchange, url.loggable(), result);
-}
-
-}  // namespace
-
-void start_http() {
-  const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
-  SG_CHECK(code == CURLE_OK, curl_easy_strerror(code));
-}
-
-base::Result<std::string> target_of(const EffectIntent& intent) {
-  const auto url = check(intent);
-  if (!url) return std::unexpected(url.error());
-  return (url->tls ? "https://" : "http://") + url->target.text();
+  return result;
 }
 
 Attempt perform(const EffectWorld& world, const TimedIntent& timed) {
@@ -331,7 +333,7 @@ Attempt perform(const EffectWorld& world, const TimedIntent& timed) {
     end(result, Outcome::not_done, dialled.connection.error().code, dialled.connection.error().message);
     return attempt;
   }
-  converse(world, timed, *url, attempt.verdict.address, std::move(*dialled.connection), cut_ns, result);
+  result = converse(world, timed, *url, attempt.verdict.address, std::move(*dialled.connection), cut_ns);
   return attempt;
 }
 

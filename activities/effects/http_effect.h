@@ -6,9 +6,11 @@
 #include <string>
 
 #include "engine/base/ports.h"
+#include "engine/base/unique_fd.h"
 #include "engine/core/ports/effect.h"
 #include "engine/net/dialer.h"
 #include "engine/net/gate.h"
+#include "engine/net/host.h"
 #include "engine/net/rules.h"
 #include "engine/net/verdict.h"
 
@@ -51,6 +53,12 @@ engine::base::Result<std::string> target_of(const engine::core::EffectIntent& in
 /// twice, follows no redirect, and is cut `attempt_timeout_ms` after it began. Messages and logs hold no
 /// query (FR-173).
 Attempt perform(const EffectWorld& world, const TimedIntent& timed);
+
+/// The part of perform() after the dial: one request and its answer on `connection`, which leads to
+/// `address`, cut at `cut_ns`. The intent is one that perform() would accept, and `url` its URL.
+engine::core::EffectResult converse(const EffectWorld& world, const TimedIntent& timed,
+                                    const engine::net::HttpUrl& url, const std::string& address,
+                                    engine::base::UniqueFd connection, engine::base::MonotonicNs cut_ns);
 
 /// Once, before the first thread.
 void start_http();

@@ -12,6 +12,11 @@
 
 namespace sandglass::sandbox_runtime::frames {
 
+namespace {
+/// What is asked for later than this is not waited for by anybody (ten years).
+constexpr std::int64_t kLongestDelayMs = std::int64_t{10} * 366 * 24 * 3600 * 1000;
+}  // namespace
+
 Loop::Loop(const engine::base::Clock& clock)
     : clock_(clock), epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   SG_CHECK(epoll_ && wake_, "epoll and eventfd are needed");
@@ -43,7 +48,7 @@ void Loop::unwatch(WatchId id) {
 
 Loop::TimerId Loop::after(std::int64_t delay_ms, std::move_only_function<void()> call) {
   const TimerId id = ++last_id_;
-  const MonotonicNs at = now() + std::max<std::int64_t>(delay_ms, 0) * 1'000'000;
+  const MonotonicNs at = now() + std::clamp<std::int64_t>(delay_ms, 0, kLongestDelayMs) * 1'000'000;
   timers_.emplace(std::pair(at, id), std::move(call));
   timer_times_[id] = at;
   return id;
@@ -90,25 +95,27 @@ int Loop::wait_ms() const {
 }
 
 void Loop::run() {
+  while (!stopped_) turn(wait_ms());
+}
+
+void Loop::turn(int wait_ms) {
   std::array<epoll_event, 64> events;
-  while (!stopped_) {
-    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms());
-    SG_CHECK(count >= 0 || errno == EINTR, "epoll_wait failed");
-    for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[static_cast<std::size_t>(i)];
-      if (event.data.u64 == 0) {
-        std::uint64_t ignored;
-        (void)!read(wake_.get(), &ignored, sizeof ignored);
-        continue;
-      }
-      const auto found = watches_.find(event.data.u64);
-      if (found == watches_.end()) continue;
-      const std::shared_ptr<Watch> watch = found->second;  // it may unwatch itself
-      watch->ready(event.events);
+  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms);
+  SG_CHECK(count >= 0 || errno == EINTR, "epoll_wait failed");
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    if (event.data.u64 == 0) {
+      std::uint64_t ignored;
+      (void)!read(wake_.get(), &ignored, sizeof ignored);
+      continue;
     }
-    run_posted();
-    run_timers();
+    const auto found = watches_.find(event.data.u64);
+    if (found == watches_.end()) continue;
+    const std::shared_ptr<Watch> watch = found->second;  // it may unwatch itself
+    watch->ready(event.events);
   }
+  run_posted();
+  run_timers();
 }
 
 }  // namespace sandglass::sandbox_runtime::frames

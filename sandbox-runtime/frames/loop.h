@@ -33,7 +33,7 @@ class Loop {
   /// Also legal from within the callback itself. 0 is ignored.
   void unwatch(WatchId id);
 
-  /// Calls once after `delay_ms`.
+  /// Calls once after `delay_ms`, at the latest in ten years.
   TimerId after(std::int64_t delay_ms, std::move_only_function<void()> call);
   void cancel(TimerId id);
 
@@ -42,6 +42,9 @@ class Loop {
 
   /// Runs until stop().
   void run();
+  /// One pass: waits at most `wait_ms` (-1: without an end) for a descriptor or a call, then does what is
+  /// ready and due. run() makes one after another.
+  void turn(int wait_ms);
   void stop() { stopped_ = true; }
   MonotonicNs now() const { return clock_.monotonic_ns(); }
   const engine::base::Clock& clock() const { return clock_; }

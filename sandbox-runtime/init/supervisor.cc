@@ -213,7 +213,7 @@ bool Supervisor::send_one() {
 void Supervisor::reap() {
   while (true) {
     int status = 0;
-    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    const pid_t pid = options_.processes.ended(status);
     if (pid <= 0) return;
     const MonotonicNs now = now_ns();
     for (auto& [number, exec] : execs_) {

@@ -4,7 +4,11 @@
 // thread.
 #pragma once
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,11 +27,20 @@
 
 namespace sandglass::sandbox_runtime::init {
 
+/// What the supervisor does to processes; fuzzing brings its own.
+struct ProcessCalls {
+  std::function<engine::base::Result<Spawned>(const frames::ExecStart&, const SpawnOptions&)> start = spawn;
+  std::function<int(pid_t, int)> signal = ::kill;
+  /// The next child that has ended, and its status; ≤ 0: none.
+  std::function<pid_t(int&)> ended = [](int& status) { return waitpid(-1, &status, WNOHANG); };
+};
+
 struct SupervisorOptions {
   int control_fd = 3;
   SpawnOptions spawn;
   bool rootless = false;
   bool process_one = true;  // false only in tests: then "all processes" means those of its own execs
+  ProcessCalls processes;
 };
 
 class Supervisor {

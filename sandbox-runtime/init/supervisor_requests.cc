@@ -41,7 +41,9 @@ void Supervisor::on(const frames::Reset& message) {
   std::erase_if(execs_, [&](const auto& item) {
     const Exec& exec = *item.second;
     if (exec.started() || !exec.live()) return false;
-    if (exec.pid() > 0) kill(exec.pid(), SIGKILL);  // otherwise it ends because nobody can let it go any more
+    if (exec.pid() > 0)
+      options_.processes.signal(exec.pid(),
+                                SIGKILL);  // otherwise it ends because nobody can let it go any more
     send(encode(exec.state(0, now)));
     by_key_.erase(exec.key());
     return true;
@@ -100,7 +102,7 @@ void Supervisor::on(const frames::ExecStart& message) {
       std::ranges::any_of(transfers_, [](const auto& item) { return item.second.put != nullptr; });
   if (importing)
     return refuse(message.number, Code::unavailable, "a tree is being imported; retry when it is done");
-  auto spawned = spawn(message, options_.spawn);
+  auto spawned = options_.processes.start(message, options_.spawn);
   if (!spawned) return refuse(message.number, spawned.error().code, spawned.error().message);
   frames::ExecStart request = message;
   request.ring_bytes = std::clamp<std::uint64_t>(request.ring_bytes, 4096, kMaxRing);
@@ -147,11 +149,11 @@ void Supervisor::on(const frames::Signal& message) {
   Exec* exec = find(message.number);
   if (exec == nullptr) return;
   if (message.all) return kill_all_of(*exec);
-  if (exec->pid() > 0) kill(-exec->pid(), message.signal);
+  if (exec->pid() > 0) options_.processes.signal(-exec->pid(), message.signal);
 }
 
 void Supervisor::kill_everything() {
-  if (options_.process_one) kill(-1, SIGKILL);
+  if (options_.process_one) options_.processes.signal(-1, SIGKILL);
 }
 
 /// With control groups it is the host that ends what is left; this is for where there are none.
@@ -160,7 +162,7 @@ void Supervisor::kill_all_of(Exec& exec) {
     if (!kill_below(exec.minder())) kill_everything();
     return;
   }
-  if (exec.pid() > 0) kill(-exec.pid(), SIGKILL);
+  if (exec.pid() > 0) options_.processes.signal(-exec.pid(), SIGKILL);
 }
 
 void Supervisor::transfer_failed(std::uint64_t id, const Error& error) {
