@@ -21,6 +21,9 @@ using base::fail;
 using engine::core::EffectResult;
 using engine::core::Outcome;
 
+/// Of a permit and of an attempt: a month.
+constexpr std::int64_t longest_ms = std::int64_t{31} * 24 * 3600 * 1000;
+
 base::Result<base::UniqueFd> to_memfd(const std::string& bytes) {
   base::UniqueFd fd(::memfd_create("sandglass-effect-body", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   std::size_t written = 0;
@@ -107,6 +110,10 @@ base::Result<pb::EffectCommand> to_frame(const TimedIntent& timed, base::UniqueF
 }
 
 base::Result<TimedIntent> from_frame(const pb::EffectIntentFrame& frame, base::UniqueFd body) {
+  const auto is_time = [](std::int64_t ms) { return ms >= 0 && ms <= longest_ms; };
+  if (!is_time(frame.permit_ms()) || !is_time(frame.attempt_timeout_ms()) || frame.submitted_ns() < 0) {
+    return fail(Code::invalid_argument, "the effect's times are out of range");
+  }
   TimedIntent timed;
   timed.submitted_ns = frame.submitted_ns();
   timed.intent.id = frame.id();

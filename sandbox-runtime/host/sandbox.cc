@@ -205,8 +205,8 @@ void Sandbox::arm_expiry() {
   const std::int64_t life_end =
       record_.created_at_ms() + static_cast<std::int64_t>(spec_.tmpl.limits.life.value);
   const bool by_life = record_.expires_at_ms() == 0 || life_end < record_.expires_at_ms();
-  const std::int64_t left = (by_life ? life_end : record_.expires_at_ms()) - now;
-  expiry_timer_ = around_.loop.after(left, [this, by_life] {
+  const std::int64_t at = std::max(by_life ? life_end : record_.expires_at_ms(), now);
+  expiry_timer_ = around_.loop.after(at - now, [this, by_life] {
     expiry_timer_ = 0;
     end({Code::sandbox_lost, by_life ? "it reached its life limit" : "its lease ran out"}, {});
   });

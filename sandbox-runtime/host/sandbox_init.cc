@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include "engine/base/log.h"
+#include "sandbox-runtime/host/convert.h"
 #include "sandbox-runtime/host/sandbox.h"
 #include "sandbox-runtime/host/sandbox_tell.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr std::int64_t kPingMs = 2'000;
 constexpr int kMaxMissed = 6;  // of these a busy machine may lose a few
 constexpr int kPacketsPerPass = 64;
+constexpr std::size_t kMaxKnown = 256;  // commands that init keeps
 }  // namespace
 
 void Sandbox::on_control(std::uint32_t events) {
@@ -111,14 +113,16 @@ void Sandbox::on_known_exec(const frames::ExecState& state) {
                     [this, number = state.number] { (void)around_.launcher.remove_exec(spec_.id, number); },
                     [] {}});
   }
+  if (execs_.contains(state.number)) return;  // an answer to an earlier host's reset had it
+  if (execs_.size() >= kMaxKnown) return lost("its first process names more commands than it can have");
   Exec& exec = execs_[state.number];
   exec.number = state.number;
   exec.key = state.key;
   exec.digest = state.digest;
   frame::v1::HostExecRecord record;
   record.ParseFromString(state.note);
-  exec.limits = {record.limits().memory_bytes(), record.limits().pids(), record.limits().wall_ms(),
-                 record.limits().cpu_ms(), record.limits().output_bytes()};
+  // it rode through init: it may lower a limit, and no more
+  exec.limits = exec_limits(record.limits(), spec_.tmpl.limits);
   if (state.phase != frames::ExecPhase::ended) start_clocks(exec, state.elapsed_ms);
   // the end of an ended one comes again with this
   ++exec.states_due;

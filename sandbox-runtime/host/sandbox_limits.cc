@@ -28,9 +28,8 @@ constexpr engine::base::MonotonicNs kSecond = 1'000'000'000;
 void Sandbox::start_clocks(Exec& exec, std::uint64_t elapsed_ms) {
   around_.loop.cancel(std::exchange(exec.patience, 0));
   const std::uint64_t number = exec.number;
-  const std::int64_t left =
-      static_cast<std::int64_t>(exec.limits.wall_ms) - static_cast<std::int64_t>(elapsed_ms);
-  exec.wall_timer = around_.loop.after(left, [this, number] {
+  const std::uint64_t left = exec.limits.wall_ms - std::min(exec.limits.wall_ms, elapsed_ms);
+  exec.wall_timer = around_.loop.after(static_cast<std::int64_t>(left), [this, number] {
     if (Exec* due = find_exec(number)) {
       due->wall_timer = 0;
       kill(*due, KillReason::wall);

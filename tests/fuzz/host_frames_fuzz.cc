@@ -66,7 +66,12 @@ class Ends final : public provider::Launcher {
     if (exec % 7 == 0) return engine::base::fail(engine::base::Code::io_error, "no group");
     return UniqueFd();
   }
+  void prepare_exec(const std::string&, std::uint64_t, const provider::ExecLimits&) override {}
   Status place(const std::string&, std::uint64_t, pid_t) override { return {}; }
+  Status admit(const std::string&, std::uint64_t, pid_t) override { return {}; }
+  Result<std::vector<provider::LimitHit>> exec_hits(const std::string&, std::uint64_t) override {
+    return std::vector<provider::LimitHit>();
+  }
   Status kill_exec(const std::string&, std::uint64_t) override { return {}; }
   Result<provider::Usage> exec_usage(const std::string&, std::uint64_t exec) override {
     return provider::Usage{.cpu_ns = exec * 1'000'000'000};
