@@ -31,7 +31,7 @@ std::optional<v1::ArtifactView> view_of(const core::StreamId& stream, const run:
   const json result = json::parse(turn.slots[event.result.slot]->bytes, nullptr, false);
   if (!result.is_object()) return std::nullopt;
   const auto digest = base::from_hex(text_of(result, "public_digest"));
-  if (!digest) return std::nullopt;
+  if (!digest || !base::Hash256::from_bytes(*digest)) return std::nullopt;
   v1::ArtifactView view;
   view.set_artifact_id(text_of(result, "id"));
   view.set_run_id(stream.text());

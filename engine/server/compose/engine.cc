@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -102,7 +103,9 @@ struct Engine::Parts {
   base::Status open_loop(base::UniqueFd effect, std::function<void(const base::Error&)> on_lost);
   base::Status open_api();
   std::optional<base::Error> damage_of(const core::StreamId& stream) const;
-  std::uint64_t count_open_runs() const;
+  /// At most `enough` are counted: newest first, so that an open run is found without reading what is
+  /// finished.
+  std::uint64_t count_open_runs(std::uint64_t enough) const;
   bool anything_in_flight() const;
   void fill_status(::sandglass::v1::StatusReply& status, bool checks) const;
 };
@@ -230,10 +233,10 @@ std::optional<base::Error> Engine::Parts::damage_of(const core::StreamId& stream
   return found == damaged.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::uint64_t Engine::Parts::count_open_runs() const {
+std::uint64_t Engine::Parts::count_open_runs(std::uint64_t enough) const {
   const identity::Caller everyone{.roles = static_cast<identity::Roles>(identity::Role::admin)};
   ::sandglass::v1::ListRunsRequest request;
-  request.set_page_size(500);
+  request.set_page_size(static_cast<std::uint32_t>(std::min<std::uint64_t>(enough, 500)));
   request.add_status(::sandglass::v1::RUN_STATUS_RUNNING);
   request.add_status(::sandglass::v1::RUN_STATUS_STUCK);
   std::uint64_t open = 0;
@@ -241,7 +244,7 @@ std::uint64_t Engine::Parts::count_open_runs() const {
     auto page = api::list_runs(*view, journal->meta().partitions, everyone, request);
     if (!page) return open + 1;  // not known: do not end because of it
     open += static_cast<std::uint64_t>(page->runs_size());
-    if (page->next_page_token().empty()) return open;
+    if (page->next_page_token().empty() || open >= enough) return open;
     request.set_page_token(page->next_page_token());
   }
 }
@@ -277,7 +280,7 @@ void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool check
   status.set_refused_calls(counters.unauthenticated + counters.overloaded + refusal.malformed +
                            refusal.refused);
   if (!checks) return;
-  status.set_open_runs(count_open_runs());
+  status.set_open_runs(count_open_runs(std::numeric_limits<std::uint64_t>::max()));
   auto& check = *status.add_checks();
   check.set_name(separation.name);
   check.set_verdict(separation.verdict);
