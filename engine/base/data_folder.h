@@ -9,9 +9,8 @@
 //   journal/ blobs/   the engine's
 //   run/              the engine's socket, slots and journal.mark: how far the journal was durable
 //                     (engine/view/rocksdb/durable_mark.h)
-//   host/             of the sandbox host and the proxy: sockets, leases, disks; the engine may only connect there
-//   log/              of a server that `sandglass run` started
-//   sandglass.yaml    optional configuration
+//   host/             of the sandbox host and the proxy: sockets, leases, disks; the engine may only connect
+//   there log/              of a server that `sandglass run` started sandglass.yaml    optional configuration
 // With an engine of another uid (V2) what is not the engine's stays root's: the engine sees the folder
 // read-only but for its own parts (folder_owner.h).
 #pragma once

@@ -219,10 +219,10 @@ base::Status Supervisor::start_engine_pair() {
 }
 
 base::Status Supervisor::start_host() {
-  if (auto started = start_service(
-          host_, {.arguments = {"--data", folder_.path(), "--grace-ms",
-                                std::to_string(config_.sandbox.adopt_grace_ms), "--engine-uid",
-                                std::to_string(separation_.uid_of(Helper::engine))}});
+  if (auto started =
+          start_service(host_, {.arguments = {"--data", folder_.path(), "--grace-ms",
+                                              std::to_string(config_.sandbox.adopt_grace_ms), "--engine-uid",
+                                              std::to_string(separation_.uid_of(Helper::engine))}});
       !started) {
     return started;
   }

@@ -28,6 +28,7 @@ STAGES = {
     "supervisor: the end of executors": ("supervisor.engine_ended", "supervisor.executor_ended", "supervisor.executor_lost"),
     "supervisor: a stop": ("supervisor.engine_stopped",),
     "engine: a start": ("engine.folder_locked", "engine.before_ready", "first_start.token_file_written"),
+    "engine: its folder given to its user": ("folder_owner.before_folder", "folder_owner.before_top"),
     "journal: taking over": ("journal.owned", "shard.recovering"),
     "journal: a record decided": ("shard.before_submit",),
     "journal: a record durable": ("journal.before_sync", "journal.after_sync"),
