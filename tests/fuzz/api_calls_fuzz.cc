@@ -210,7 +210,7 @@ void call(Engine& engine, std::uint8_t method, const identity::Caller& caller, s
     case 7:
       return unary(engine, caller, bytes, &M::resume_run);
     case 8:
-      return unary(engine, caller, bytes, &M::decide_operation);
+      return unary(engine, caller, bytes, &M::status);
     case 9:
       return unary(engine, caller, bytes, &M::list_approvals);
     case 10:

@@ -324,7 +324,7 @@ bool Engine::idle() {
   if (parts_->gate.counters().in_flight != 0 || !parts_->loop.quiet()) return false;
   if (parts_->records_when_counted != parts_->loop.records()) {
     parts_->records_when_counted = parts_->loop.records();
-    parts_->work_is_open = parts_->anything_in_flight() || parts_->count_open_runs() != 0;
+    parts_->work_is_open = parts_->anything_in_flight() || parts_->count_open_runs(1) != 0;
   }
   return !parts_->work_is_open;
 }
