@@ -170,7 +170,9 @@ class Damage(Case):
             wait_until(lambda child=child: not pathlib.Path(f"/proc/{child}").exists(), f"the end of process {child}")
 
     def refused_start(self, *words):
-        report = self.server(start=False).start()
+        server = self.server(start=False)
+        report = server.start()
+        server.wait()  # it says so before it has ended
         self.assertTrue(report.startswith("error 1100"), report)
         for word in words:
             self.assertIn(word, report)
