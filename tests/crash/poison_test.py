@@ -28,7 +28,7 @@ class Poison(Case):
                 (self.programs / name).symlink_to(places.BIN / name)
         shutil.copy2(places.program("sandglassd"), self.programs / "sandglassd")
         shutil.copy2(places.program("poison-engine"), self.programs / "sandglass-engine")
-        self.cured = self.folder / "cured"
+        self.cured = self.data / "run" / "cured"  # where the engine can see it, in its own root too
         self.poisoned = self.server(start=False)
         self.poisoned.program = str(self.programs / "sandglassd")
         self.start(self.poisoned)
