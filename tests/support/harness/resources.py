@@ -18,9 +18,7 @@ def of_server(server):
     found = {line for line in remains.of_sandboxes(data) if not line.startswith("mount in process ")}
     found |= {f"namespace {name}" for name in namespaces(server)}
     found |= {f"socket {path}" for path in _sockets(data)}
-    jails = data / "run/jails"
-    found |= {f"file {path.relative_to(data)}" for folder in (jails, data / "run/sandboxes") if folder.exists()
-              for path in folder.iterdir()}
+    found |= {f"file {path.relative_to(data)}" for name in ("jails", "sandboxes") for path in (data / "host" / name).iterdir()}
     return found
 
 
