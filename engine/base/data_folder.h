@@ -6,11 +6,12 @@
 //   supervisor.lock flock of sandglassd
 //   keys/tenant     32 random bytes, 0600 (J23)
 //   tokens/NAME     bearer tokens of the first start, 0600
-//   journal/ blobs/   the engine's
-//   run/              the engine's socket, slots and journal.mark: how far the journal was durable
-//                     (engine/view/rocksdb/durable_mark.h)
-//   host/             of the sandbox host and the proxy: sockets, leases, disks; the engine may only connect
-//   there log/              of a server that `sandglass run` started sandglass.yaml    optional configuration
+//   journal/ blobs/ the engine's
+//   run/            the engine's socket, slots and journal.mark: how far the journal was durable
+//                   (engine/view/rocksdb/durable_mark.h)
+//   host/           the sandbox host's and the proxy's sockets, leases, disks; an engine may only connect
+//   log/            of a server that `sandglass run` started
+//   sandglass.yaml  optional configuration
 // With an engine of another uid (V2) what is not the engine's stays root's: the engine sees the folder
 // read-only but for its own parts (folder_owner.h).
 #pragma once
