@@ -1,4 +1,4 @@
-"""The machine's wall clock is set by hours while runs hold sandboxes, sleep and wait for people (docs/decisions/0005)."""
+"""The machine's wall clock is set by hours while runs hold sandboxes, sleep and wait for people (docs/decisions/0008)."""
 
 import json
 import time
@@ -6,7 +6,7 @@ import unittest
 
 from harness import places
 from harness.case import Case
-from harness.faults import Faults
+from harness.faults import ONE_VIEW, Faults
 from harness.waiting import wait_until
 
 TWO_HOURS = 7200
@@ -46,7 +46,7 @@ class Clocks(Case):
         self.faults = Faults(self.folder)
 
     def clock_server(self, config=None):
-        server = self.server(config=config, start=False)
+        server = self.server(config=config, settings=ONE_VIEW, start=False)
         self.start(server, self.faults.environment())
         return server
 

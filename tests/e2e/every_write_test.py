@@ -7,7 +7,7 @@ import unittest
 
 from harness import places
 from harness.case import Case
-from harness.faults import Faults
+from harness.faults import ONE_VIEW, Faults
 from harness.main_job import Job
 from harness.waiting import wait_until
 
@@ -28,7 +28,7 @@ class EveryWrite(Case):
         shutil.rmtree(self.data, ignore_errors=True)
         self.faults.full_from(0)
         self.faults.watch_writes(self.data)
-        return self.server(config=config, settings=["engine.partitions=1"], start=False)
+        return self.server(config=config, settings=["engine.partitions=1", *ONE_VIEW], start=False)
 
     def begin(self):
         return self.cli.call("start", "hello", "--request-id", "r", "--input", '{"name":"Ann","count":3,"pause_ms":5}')
