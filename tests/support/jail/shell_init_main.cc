@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kControl = 3;
 constexpr int kBarrier = 4;
+constexpr int kKeeper = 5;
 
 bool read_byte(char& c) {
   // the socket keeps message boundaries: a packet is taken whole and given out byte by byte
@@ -103,6 +104,7 @@ int main() {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   ::fcntl(kControl, F_SETFD, FD_CLOEXEC);
   ::fcntl(kBarrier, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kKeeper, F_SETFD, FD_CLOEXEC);
   std::string number;
   std::string command;
   while (read_until('\n', number) && read_until('\0', command)) {

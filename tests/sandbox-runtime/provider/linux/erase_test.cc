@@ -27,12 +27,14 @@ struct Place {
   std::uint64_t size;
 };
 
-/// A second descriptor of the unlinked image of the only sandbox below `folder`.
+/// A second descriptor of the image, which has no name, of the only sandbox below `folder`.
 UniqueFd image_below(const std::string& folder) {
   for (const auto& item : fs::directory_iterator("/proc/self/fd")) {
     std::error_code ignored;
     const std::string target = fs::read_symlink(item.path(), ignored);
-    if (target.starts_with(folder) && target.ends_with(".img (deleted)"))
+    struct stat about{};
+    if (target.starts_with(folder) && target.ends_with(" (deleted)") &&
+        ::stat(item.path().c_str(), &about) == 0 && S_ISREG(about.st_mode))
       return UniqueFd(::open(item.path().c_str(), O_RDONLY | O_CLOEXEC));
   }
   return {};
