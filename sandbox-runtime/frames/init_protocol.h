@@ -75,7 +75,7 @@ struct ExecStart {
   std::uint32_t drain_ms = 0;      // how long output is awaited once the command itself has ended
   std::uint32_t open_files = 0;    // RLIMIT_NOFILE; 0: as inherited
   std::uint32_t processes = 0;     // RLIMIT_NPROC; 0: as inherited
-  std::uint32_t cpu_seconds = 0;   // RLIMIT_CPU, of each process; 0: as inherited
+  std::uint32_t cpu_seconds = 0;   // of each process: SIGXCPU, a second later SIGKILL; 0: as inherited
   bool barrier = false;            // wait for ExecGo before execve
   std::string note;                // the host's own; comes back in ExecState
   static void visit(auto& with, auto& m) {

@@ -102,6 +102,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
     KillReason reason = KillReason::none;
     provider::LimitKind ended_for{};  // with KillReason::limit
     bool kill_running = false;
+    bool placed = false;           // its child was let into its groups
+    bool admitted = false;         // and was seen there
     std::vector<CallRef> killers;  // to be answered when it has ended
     OutputFlow flow[2];            // of out and err
     int states_due = 0;            // output before these answers of init was meant for an earlier reader

@@ -218,9 +218,11 @@ void Sandbox::on_barrier() {
       std::memcpy(&credentials, CMSG_DATA(item), sizeof credentials);
       pid = credentials.pid;
     }
-    if (pid <= 0 || find_exec(said.number) == nullptr) continue;
-    if (got == sizeof said.number) place(said.number, pid);
-    if (got == sizeof said) admit(said.number, pid);
+    Exec* exec = pid > 0 ? find_exec(said.number) : nullptr;
+    if (exec == nullptr) continue;
+    // each once: its child has no reason to come again
+    if (got == sizeof said.number && !std::exchange(exec->placed, true)) place(said.number, pid);
+    if (got == sizeof said && !std::exchange(exec->admitted, true)) admit(said.number, pid);
   }
 }
 

@@ -1,5 +1,6 @@
 // What holds an exec to its limits while it runs: clocks, the kernel's word about memory, and a look at the
 // counters of what only refuses (V9).
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -153,8 +154,9 @@ void Sandbox::add_hits(Exec& exec, const provider::Usage& usage, frame::v1::Host
   if (exec.reason == KillReason::wall) {
     add_hit({LimitKind::exec_wall, 1, std::to_string(exec.limits.wall_ms) + " ms of wall time"}, done);
   }
-  // Rootless the kernel ends each process by itself, and what they have used in all is known at the end.
-  const bool used_up = rootless_ && exec.end->cpu_ns / 1'000'000 >= exec.limits.cpu_ms;
+  // Rootless the kernel tells each process by itself, and what they have used in all is known at the end.
+  const bool used_up =
+      rootless_ && (exec.end->signal == SIGXCPU || exec.end->cpu_ns / 1'000'000 >= exec.limits.cpu_ms);
   if (exec.reason == KillReason::cpu || used_up) {
     add_hit({LimitKind::exec_cpu, 1, std::to_string(exec.limits.cpu_ms) + " ms of processor time"}, done);
     done.set_timed_out(done.timed_out() || exec.reason == KillReason::cpu || exec.end->signal != 0);

@@ -74,9 +74,13 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-bool set_limit(__rlimit_resource resource, rlim_t value) {
-  const rlimit limit{value, value};
+bool set_limit(__rlimit_resource resource, rlim_t value, rlim_t most) {
+  const rlimit limit{value, most};
   return setrlimit(resource, &limit) == 0;
+}
+
+bool set_limit(__rlimit_resource resource, rlim_t value) {
+  return set_limit(resource, value, value);
 }
 
 /// The kernel counts init and the minder, too.
@@ -209,7 +213,7 @@ bool pass_barrier(const Child& child) {
   if (!set_limit(RLIMIT_CORE, 0) ||
       (request.open_files > 0 && !set_limit(RLIMIT_NOFILE, request.open_files)) ||
       (request.processes > 0 && !set_limit(RLIMIT_NPROC, processes_for(request.processes))) ||
-      (request.cpu_seconds > 0 && !set_limit(RLIMIT_CPU, request.cpu_seconds))) {
+      (request.cpu_seconds > 0 && !set_limit(RLIMIT_CPU, request.cpu_seconds, request.cpu_seconds + 1))) {
     give_up(child, limits);
   }
   if (!become_user(child.options.identity)) give_up(child, identity);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -297,8 +298,10 @@ Status Cgroups::place(const std::string& name, std::uint64_t exec, pid_t pid, in
   }
   std::vector<int> numbers;
   for (const UniqueFd& door : *doors) numbers.push_back(door.get());
-  if (!send_packet(barrier, &exec, sizeof exec, numbers)) {
-    return fail(Code::sandbox_lost, "sandbox group " + name + ": its init is gone: " + error_text(errno));
+  if (!send_packet(barrier, &exec, sizeof exec, numbers,
+                   MSG_DONTWAIT)) {  // one that does not read holds nobody up
+    return fail(Code::sandbox_lost,
+                "sandbox group " + name + ": nobody at the barrier: " + error_text(errno));
   }
   if (roots_.empty()) return {};
   // The first victim, here and on the whole machine. Written with the machine's privilege this is also the

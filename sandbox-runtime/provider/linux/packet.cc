@@ -9,7 +9,7 @@ namespace sandglass::sandbox_runtime::provider::linux_jail {
 
 using engine::base::UniqueFd;
 
-bool send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds) {
+bool send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds, int flags) {
   if (fds.size() > kMaxPacketFds) {
     errno = EMSGSIZE;
     return false;
@@ -30,7 +30,7 @@ bool send_packet(int socket, const void* bytes, std::size_t size, std::span<cons
   }
   ssize_t sent = -1;
   do {
-    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | flags);
   } while (sent < 0 && errno == EINTR);
   return sent == static_cast<ssize_t>(size);
 }

@@ -12,8 +12,9 @@ namespace sandglass::sandbox_runtime::provider::linux_jail {
 
 inline constexpr std::size_t kMaxPacketFds = 32;
 
-/// False with errno set. Never raises SIGPIPE.
-bool send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds);
+/// False with errno set. Never raises SIGPIPE. With MSG_DONTWAIT in `flags` it never waits for a peer that
+/// does not read.
+bool send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds, int flags = 0);
 
 /// Bytes received (0: the other side is gone), or -1 with errno; EMSGSIZE if it was longer than `size` or
 /// carried more descriptors than allowed. Descriptors are close-on-exec.

@@ -217,7 +217,7 @@ TEST(Exec, WithoutControlGroupsTheEndTellsOfTimeAndOfWhatIsLeft) {
   EXPECT_EQ(init.run(init.shell("ps -eo args= | grep -c '[s]leep 995'")).out, "0\n");
   auto busy = init.shell("while :; do :; done");
   busy.cpu_seconds = 1;
-  EXPECT_EQ(init.run(busy).end->signal, SIGKILL);
+  EXPECT_EQ(init.run(busy).end->signal, SIGXCPU);
 }
 
 TEST(Exec, AnExecThatNeverPassedItsBarrierEndsWithItsMinder) {
