@@ -80,7 +80,7 @@ std::vector<Feature> find_protections(bool rootless, const Cgroups& groups) {
                   : "processes are killed one by one",
        kill || rootless ? "" : "mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified (kernel 5.14 or later)"});
   const std::uint64_t factor = groups.own_cpu_factor();
-  const bool favoured = factor >= kLeastServerFactor;
+  const bool favoured = factor >= kServerFactor;
   features.push_back({"server's cpu share", favoured ? Strength::works : Strength::weaker,
                       favoured ? std::to_string(factor) + " times a sandbox's, when the processors are scarce"
                                : "engine, keeper and proxy compete with a sandbox as equals",
