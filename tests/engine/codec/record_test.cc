@@ -247,7 +247,20 @@ TEST(Messages, EveryBodyComesBackEqual) {
       core::ApprovalRequested{
           .tenant = "x", .tool = "t", .level = 3, .arguments = digest, .expires_ms = 5, .approvers = 2},
       core::ApprovalWithdrawn{},
-      core::ApprovalDecided{.code = base::Code::approval_denied, .arguments = digest}};
+      core::ApprovalDecided{.code = base::Code::approval_denied, .arguments = digest},
+      core::OutcomeAsked{.tenant = "x",
+                         .user = "u",
+                         .tool = "t",
+                         .level = 3,
+                         .path = "0/send#0",
+                         .target = "https://example.org",
+                         .key = "k",
+                         .attempt = 2,
+                         .code = base::Code::timed_out,
+                         .sent_ms = 5,
+                         .unknown_ms = 6,
+                         .input = {.seq = 7, .slot = 1, .size = 8, .digest = digest}},
+      core::OutcomeDecided{.arguments = digest, .verdict = core::OutcomeVerdict::again, .by = "ann"}};
   ASSERT_EQ(bodies.size(), std::variant_size_v<core::MessageBody>);
   std::set<std::uint32_t> types;
   for (const core::MessageBody& body : bodies) {
