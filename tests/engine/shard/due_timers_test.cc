@@ -14,7 +14,7 @@ constexpr std::int64_t kHour = 3'600'000;
 constexpr std::int64_t kStart = 100 * kHour;
 const core::StreamId kStream = core::StreamId::named(core::StreamKind::test, "s");
 
-class Timers : public testing::Test {
+class TimerClocks : public testing::Test {
  protected:
   Timers() { timers_.open(0); }
 
@@ -53,7 +53,7 @@ class Timers : public testing::Test {
 
 using Keys = std::vector<std::string>;
 
-TEST_F(Timers, AnElapsedTimerDoesNotSeeTheCalendar) {
+TEST_F(TimerClocks, AnElapsedTimerDoesNotSeeTheCalendar) {
   start("l:lease", kStart + 60'000);
   EXPECT_EQ(due(kStart, kStart + 2 * kHour), Keys{});
   EXPECT_EQ(due(kStart + 59'999, kStart - 2 * kHour), Keys{});
@@ -61,7 +61,7 @@ TEST_F(Timers, AnElapsedTimerDoesNotSeeTheCalendar) {
   EXPECT_EQ(due(kStart + 3 * kHour, kStart), Keys{}) << "once";
 }
 
-TEST_F(Timers, ACalendarTimerGoesByItAlone) {
+TEST_F(TimerClocks, ACalendarTimerGoesByItAlone) {
   start("@deadline", kStart + kHour);
   EXPECT_EQ(due(kStart + 5 * kHour, kStart), Keys{}) << "the calendar was set back";
   EXPECT_EQ(timers_.next_due_ms({.wall_ms = kStart + 5 * kHour, .calendar_ms = kStart + kHour - 7}),
@@ -69,7 +69,7 @@ TEST_F(Timers, ACalendarTimerGoesByItAlone) {
   EXPECT_EQ(due(kStart + 5 * kHour, kStart + kHour), Keys{"@deadline"});
 }
 
-TEST_F(Timers, NoneIsLostWhenTheClockIsSetFarForwardAndBackAgain) {
+TEST_F(TimerClocks, NoneIsLostWhenTheClockIsSetFarForwardAndBackAgain) {
   for (int i = 0; i < 50; ++i) start("l:" + std::to_string(i), kStart + i * 600'000);
   for (int i = 0; i < 50; ++i) start("@" + std::to_string(i), kStart + i * 600'000 + 1);
   std::size_t fired = due(kStart - 1, kStart + 2 * kHour).size();
