@@ -16,7 +16,7 @@ const core::StreamId kStream = core::StreamId::named(core::StreamKind::test, "s"
 
 class TimerClocks : public testing::Test {
  protected:
-  Timers() { timers_.open(0); }
+  TimerClocks() { timers_.open(0); }
 
   void start(const std::string& key, std::int64_t due_ms) {
     codec::TurnHeader header;
