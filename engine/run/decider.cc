@@ -130,58 +130,6 @@ std::vector<Command> RunDecider::split(const Command& command) {
   return parts;
 }
 
-std::string_view name_of(RunStatus status) {
-  switch (status) {
-    case RunStatus::none:
-      return "none";
-    case RunStatus::running:
-      return "running";
-    case RunStatus::stuck:
-      return "stuck";
-    case RunStatus::completed:
-      return "completed";
-    case RunStatus::failed:
-      return "failed";
-    case RunStatus::cancelled:
-      return "cancelled";
-    case RunStatus::terminated:
-      return "terminated";
-  }
-  return "unknown";
-}
-
-std::string_view name_of(Recovery recovery) {
-  switch (recovery) {
-    case Recovery::ask:
-      return "ask";
-    case Recovery::probe:
-      return "probe";
-    case Recovery::resend:
-      return "resend";
-  }
-  return "unknown";
-}
-
-std::string_view name_of(OperationStatus status) {
-  switch (status) {
-    case OperationStatus::waiting:
-      return "waiting for a place";
-    case OperationStatus::intended:
-      return "intended";
-    case OperationStatus::backoff:
-      return "waiting to try again";
-    case OperationStatus::probing:
-      return "probing";
-    case OperationStatus::probe_wait:
-      return "waiting to probe";
-    case OperationStatus::asking:
-      return "asking a person";
-    case OperationStatus::ending:
-      return "ending";
-  }
-  return "unknown";
-}
-
 std::string operation_key(std::string_view effect_root, std::string_view path, std::uint32_t incarnation) {
   base::Sha256 hash;
   hash.update("sandglass operation key 1").update_u64(effect_root.size()).update(effect_root);
