@@ -49,6 +49,14 @@ rocksdb::Options database_options(const DatabaseOptions& wanted) {
   return options;
 }
 
+/// RocksDB names a missing table by the name that such files had long ago.
+std::string missing_table(const std::string& what) {
+  const std::size_t end = what.find(".ldb: No such file");
+  if (end == std::string::npos) return {};
+  const std::size_t begin = what.rfind('/', end) + 1;
+  return " (the table " + what.substr(begin, end - begin) + ".sst is missing)";
+}
+
 base::Error error_of(const rocksdb::Status& status, const std::string& path, const std::string& doing) {
   const std::string what = doing + " the journal in " + path + ": " + status.ToString();
   if (status.IsNoSpace()) {
@@ -59,9 +67,9 @@ base::Error error_of(const rocksdb::Status& status, const std::string& path, con
   if (status.IsCorruption()) {
     return {
         base::Code::record_damaged,
-        what +
-            "; stored data is damaged and nothing of it is used: copy the folder away, check the disk, and "
-            "restore a backup"};
+        what + missing_table(what) + damaged_place(path) +
+            "; stored data is damaged and nothing of it is used: copy the data folder away, check the disk, "
+            "and restore a backup"};
   }
   if (status.IsIOError() && status.ToString().find("lock") != std::string::npos) {
     return {base::Code::folder_locked,
