@@ -145,7 +145,8 @@ bool reach_barrier(const Child& child) {
 enum class Heard : std::uint8_t { nothing, entered, go };
 
 /// The host's packet: descriptors of this exec's control groups, of which writing "0" enters one (V5), or
-/// that the child may go on. A packet for another number was meant for a child that has ended.
+/// that the child may go on. The host looks afterwards and moves a child that could not enter. A packet for
+/// another number was meant for a child that has ended.
 Heard hear_host(int barrier, std::uint64_t number) {
   constexpr std::size_t kMost = 16;
   BarrierWord meant;
@@ -158,7 +159,6 @@ Heard hear_host(int barrier, std::uint64_t number) {
   message.msg_controllen = sizeof control;
   const ssize_t size = recvmsg(barrier, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   const bool mine = size >= static_cast<ssize_t>(sizeof number) && meant.number == number;
-  bool entered = mine;
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); size > 0 && head != nullptr;
        head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
@@ -166,12 +166,12 @@ Heard hear_host(int barrier, std::uint64_t number) {
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
-      if (mine && write(fd, "0", 1) != 1) entered = false;
+      if (mine) (void)!write(fd, "0", 1);
       close(fd);
     }
   }
   if (mine && size == sizeof meant) return Heard::go;
-  return entered ? Heard::entered : Heard::nothing;
+  return mine ? Heard::entered : Heard::nothing;
 }
 
 /// Enters its groups as the host says, tells it, and waits until it may go on: by the host's word at the
