@@ -163,6 +163,8 @@ class AsRoot(Case):
         self.server()
         self.start_hello()
         path = self.data / "host/host.sock"
+        # The engine does not wait for the host, which first looks at what the machine can do.
+        wait_until(lambda: path.exists() and path.stat().st_uid == ENGINE, "the host's socket, owned by the engine's uid")
         about = path.stat()
         self.assertEqual((about.st_uid, about.st_mode & 0o777), (ENGINE, 0o600))
         folder = os.open(path.parent, os.O_PATH)
@@ -332,6 +334,7 @@ class OtherFolders(Case):
         report = server.start()
         for word in (f"belongs to uid {STRANGER}", "chown -R root:"):
             self.assertIn(word, report)
+        self.assertEqual(server.wait(), MACHINE)
         subprocess.run(["chown", "-R", "root:", str(self.data)], check=True)
         self.start(server)
         self.assertEqual(self.data.stat().st_uid, ENGINE)
