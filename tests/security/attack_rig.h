@@ -45,6 +45,7 @@ class ProgramFolder {
 
 class AttackTest : public testing::Test {
  protected:
+  void TearDown() override { (void)rig().destroy(box_); }
   static HostRig& rig();
   /// A sandbox with /workspace/attack in it.
   static provider::SandboxRef make(provider::Template tmpl = HostRig::small_template());

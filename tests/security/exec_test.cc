@@ -15,6 +15,10 @@ using namespace std::chrono_literals;
 
 class ExecTest : public AttackTest {
  protected:
+  /// Seconds to sleep that no other run of this test sleeps.
+  static std::string number(int which) {
+    return "9800" + std::to_string(which) + "." + std::to_string(::getpid());
+  }
   /// Begins a command and returns when it has said something.
   std::future<Result<ExecResult>> begin(const provider::ExecRequest& wanted) {
     auto up = std::make_shared<std::promise<void>>();
@@ -30,29 +34,32 @@ class ExecTest : public AttackTest {
 class RootExecTest : public ExecTest {};
 
 TEST_F(ExecTest, AtATimeoutEveryProcessOfTheExecIsGoneBeforeTheReply) {  // FR-136, FR-144, ADV-B5
-  auto other = begin(rig().shell("echo up; sleep 98001"));               // it must not be taken along
-  auto request = rig().shell(
-      "echo said; (while :; do :; done) & setsid sh -c 'setsid sleep 98002 & sleep 98002' & "
-      "(setsid sh -c 'trap : TERM HUP INT; sleep 98002; sleep 98002' &) ; sleep 98002");
+  const std::string others = number(1);
+  const std::string ours = number(2);
+  auto other = begin(rig().shell("echo up; sleep " + others));  // it must not be taken along
+  auto request = rig().shell("echo said; N=" + ours +
+                             "; (while :; do :; done) & setsid sh -c \"setsid sleep $N & sleep $N\" & "
+                             "(setsid sh -c \"trap : TERM HUP INT; sleep $N; sleep $N\" &) ; sleep $N");
   request.limits.wall_ms = 500;
   const auto result = rig().exec(box_, request);
-  EXPECT_EQ(HostRig::processes_with("98002"), 0u);
+  EXPECT_EQ(HostRig::processes_with(ours), 0u);
   EXPECT_TRUE(result->timed_out) << describe(result);
   EXPECT_EQ(hits(result), "exec_wall");
   EXPECT_EQ(result->out, "said\n");
   EXPECT_EQ(other.wait_for(0s), std::future_status::timeout) << "the other exec was ended too";
-  EXPECT_EQ(HostRig::processes_with("98001"), 2u) << "sh and sleep";
+  EXPECT_EQ(HostRig::processes_with(others), 2u) << "sh and sleep";
   ASSERT_TRUE(rig().destroy(box_).has_value());
   EXPECT_EQ(other.get().error().code, Code::sandbox_lost);
-  EXPECT_EQ(HostRig::processes_with("98001"), 0u);
+  EXPECT_EQ(HostRig::processes_with(others), 0u);
 }
 
 TEST_F(ExecTest, TheReplyWaitsForTheCommandAndNotForWhoHoldsItsOutput) {  // FR-138, ADV-B7
-  const auto result = shell("sleep 98003 & (setsid sleep 98003 &) ; echo done; exit 3");
+  const std::string sleep = "sleep " + number(3);
+  const auto result = shell(sleep + " & (setsid " + sleep + " &) ; echo done; exit 3");
   EXPECT_EQ(result->exit_code, 3) << describe(result);
   EXPECT_EQ(result->out, "done\n");
   if (is_root()) EXPECT_EQ(result->background, 2u);
-  EXPECT_EQ(HostRig::processes_with("98003"), 0u);
+  EXPECT_EQ(HostRig::processes_with(number(3)), 0u);
 }
 
 TEST_F(ExecTest, BothStreamsAreDrainedAllTheTimeAndInputMayBeIgnored) {  // FR-139
@@ -116,14 +123,18 @@ TEST_F(ExecTest, OrphansAreReapedByTheFirstProcess) {  // FR-142, FR-143
 }
 
 TEST_F(RootExecTest, ASandboxWhoseFirstProcessDiesOrStopsIsLostAndNobodyHangs) {  // FR-145, ADV-B25
+  HostRig own;  // its only sandbox is the one whose first process is found
   for (const int signal : {SIGKILL, SIGSTOP}) {
     if (signal == SIGSTOP && !is_long()) continue;  // silence is noticed after twelve seconds
-    box_ = make();
-    auto running = begin(rig().shell("echo up; sleep 1000"));
-    ASSERT_EQ(::kill(rig().init_pid(), signal), 0);
+    const auto box = own.make();
+    std::promise<void> up;
+    auto running = own.begin(box, own.shell("echo up; sleep 1000"),
+                             [&](const provider::OutputChunk&) { up.set_value(); });
+    up.get_future().wait();
+    ASSERT_EQ(::kill(own.init_pid(), signal), 0);
     ASSERT_EQ(running.wait_for(40s), std::future_status::ready);
     EXPECT_EQ(running.get().error().code, Code::sandbox_lost);
-    EXPECT_EQ(shell("true").error().code, Code::sandbox_lost) << "it is not used again";
+    EXPECT_EQ(own.exec(box, own.shell("true")).error().code, Code::sandbox_lost) << "it is not used again";
   }
 }
 

@@ -56,7 +56,7 @@ TEST_F(IsolationTest, AFreshSandboxIsEmpty) {  // ADV-A27, E10
 }
 
 TEST_F(IsolationTest, ObjectsOfInterprocessCommunicationAreNobodyElses) {  // ADV-B18
-  EXPECT_EQ(attack({"queues"})->out, "1111\n");
+  EXPECT_TRUE(attack({"queues"})->out.starts_with("111 "));
   const auto other = make();
   const auto result = rig().exec(other, request({"queues", "look"}));
   EXPECT_EQ(result->exit_code, 0) << describe(result);

@@ -69,6 +69,20 @@ int run_tests(int argc, char** argv) {
   return RUN_ALL_TESTS();
 }
 
+/// In a child, so that what was planted goes also when a test aborts.
+template <class Prepare>
+int run_in_child(int argc, char** argv, Prepare prepare) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    if (!prepare()) ::_exit(1);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of uid would take it away
+    ::exit(run_tests(argc, argv));
+  }
+  int status = 1;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 int run_as(unsigned uid, int argc, char** argv) {
   std::string folder = "/tmp/sandglass-security-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) return 1;
@@ -77,16 +91,12 @@ int run_as(unsigned uid, int argc, char** argv) {
     fs::copy_file(programs() / program, fs::path(folder) / "bin" / program);
   }
   fs::permissions(folder, fs::perms(0755));
-  const pid_t pid = ::fork();
-  if (pid == 0) {
+  const int status = run_in_child(argc, argv, [&] {
     ::setenv("SANDGLASS_BUILD", folder.c_str(), 1);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::_exit(become(uid) ? run_tests(argc, argv) : 1);
-  }
-  int status = 1;
-  ::waitpid(pid, &status, 0);
+    return become(uid);
+  });
   fs::remove_all(folder);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  return status;
 }
 
 }  // namespace
@@ -171,8 +181,8 @@ int main(int argc, char** argv) {
   const auto planted = tests::plant();
   const char* uid = ::getenv("SANDGLASS_TEST_UID");
   const bool drop = uid != nullptr && ::geteuid() == 0;
-  const int status =
-      drop ? tests::run_as(static_cast<unsigned>(std::atoi(uid)), argc, argv) : tests::run_tests(argc, argv);
+  const int status = drop ? tests::run_as(static_cast<unsigned>(std::atoi(uid)), argc, argv)
+                          : tests::run_in_child(argc, argv, [] { return true; });
   for (const auto& file : planted) std::filesystem::remove(file);
   return ::geteuid() == 0 && planted.size() < 15 ? 1 : status;
 }
