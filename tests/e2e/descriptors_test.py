@@ -10,7 +10,8 @@ from harness.case import Case
 from harness.main_job import Job
 from harness.waiting import wait_until
 
-AWAY = 4
+AWAY, FOLDER = 4, 8
+ONE_UID = ["processes.first_uid=0"]  # not every root may set the limits of a process of another uid
 SPARE = 40
 KEPT = 8  # at least so many of them are never a connection's
 
@@ -29,7 +30,7 @@ class Descriptors(Case):
     def setUp(self):
         super().setUp()
         self.outside = self.receiver()
-        self.service = self.server(config=self.outside.configuration())
+        self.service = self.server(config=self.outside.configuration(), settings=ONE_UID)
 
     def hold_connections(self, count):
         """Open connections to the API that say nothing, as far as they are taken."""
@@ -66,7 +67,8 @@ class Descriptors(Case):
             if ended.status == 0:
                 taken[f"meanwhile-{i}"] = ended.value["run_id"]
             else:
-                self.assertEqual(ended.status, AWAY, str(ended))
+                # Away, or, where the command line would have started a server itself: one holds the folder already.
+                self.assertIn(ended.status, (AWAY, FOLDER), str(ended))
         for connection in held:
             connection.close()
         resource.prlimit(engine, resource.RLIMIT_NOFILE, before)

