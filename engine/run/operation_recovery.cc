@@ -3,7 +3,7 @@
 // "Not done" is believed only of a question that was sent when no attempt under the key could have been at
 // work for settle_ms. Whoever asks knows that and says it: such an answer is retryable, any other "not done"
 // is not and is asked about again. It is counted on the monotonic clock, from the end of the attempt or of
-// every executor that may have had it (decision 5), not on the records' time, which may step.
+// every executor that may have had it (decision 6), not on the records' time, which may step.
 #include "engine/run/operation_recovery.h"
 
 namespace sandglass::engine::run {

@@ -1,4 +1,4 @@
-"""The machine's wall clock is set by hours while runs hold sandboxes, sleep and wait for people (docs/decisions/0008)."""
+"""The machine's wall clock is set by hours while runs hold sandboxes, sleep and wait for people (docs/decisions/0007)."""
 
 import json
 import time
