@@ -125,12 +125,14 @@ base::Status Session::ensure_engine(const std::string& config,
   }
   auto launched = launch_server({.data = *data, .config = config, .settings = settings});
   if (launched || launched.error().code != Code::folder_locked) return launched;
-  // Somebody else started it at the same moment: it will answer soon.
+  // Somebody else started it at the same moment, or its engine is being restarted: it will answer soon.
   for (int i = 0; i < kStartTries; ++i) {
     if (engine_answers()) return {};
     poll(nullptr, 0, kTryPauseMs);
   }
-  return launched;
+  return base::fail(Code::engine_unreachable, "a server holds " + *data +
+                                                  ", but its engine does not answer yet; try again (" +
+                                                  launched.error().message + ")");
 }
 
 bool Session::engine_answers() const {

@@ -429,11 +429,7 @@ class MainJob {
 }  // namespace
 
 SimResult simulate_main_job(const SimOptions& options) {
-  // An engine that starts takes the machine's clock as it is: set forward meanwhile, the task's time limit
-  // would rightly end the job.
-  SimOptions steady = options;
-  steady.clock_steps = false;
-  return MainJob(steady).play();
+  return MainJob(options).play();
 }
 
 }  // namespace sandglass::tests::simulation

@@ -54,6 +54,8 @@ void SimEngine::plant(journal::Journal*& used_journal, view::View*& used_view) {
 }
 
 void SimEngine::start() {
+  // An engine that starts takes the machine's clock as it is: set forward, it would rightly miss deadlines.
+  clock_.off_ms = std::min<base::WallMs>(clock_.off_ms, 0);
   journal::MemoryJournalOptions journal_options{
       .meta = {.journal_id = "simulation", .partitions = kPartitions}};
   if (options_.crashes) journal_options.unknown_per_mille = 1;

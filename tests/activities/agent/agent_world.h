@@ -73,8 +73,8 @@ class AgentWorld {
         workflows,
         workflow::TestRunOptions{
             .workflow = "agent", .input = Json::parse(*input), .seed = seed, .evict_everything = evict});
-    for (const char* name : {"sandbox.put", "sandbox.exec", "sandbox.put_file", "sandbox.get_file",
-                             "sandbox.list", "sandbox.diff", "artifact.store"}) {
+    for (const char* name : {"sandbox.network", "sandbox.put", "sandbox.exec", "sandbox.put_file",
+                             "sandbox.get_file", "sandbox.list", "sandbox.diff", "artifact.store"}) {
       run->raw_activity(name, [this, name](const core::Action& action, const Json& input) {
         return call(name, action, input);
       });

@@ -87,8 +87,10 @@ TEST(TaskFile, AnUnknownFieldIsNamedWithItsPlaceAndTheKnownOnes) {
   EXPECT_THAT(fault_of(with("colour: red")),
               AllOf(StartsWith("task.yaml:2:1: unknown field \"colour\""), HasSubstr("goal")));
   // Addresses inside are the operator's business alone (V14).
+  EXPECT_THAT(fault_of(with("network:\n  - {host: a.example, internal: [127.0.0.1/32]}")),
+              HasSubstr("unknown field \"internal\""));
   EXPECT_THAT(fault_of(with("network:\n  internal: [127.0.0.1/32]")),
-              StartsWith("task.yaml:2:1: unknown field \"network\""));
+              StartsWith("task.yaml:2:1: \"network\" must be a list"));
 }
 
 TEST(TaskFile, AWrongTypeIsNamedWithItsPlace) {
