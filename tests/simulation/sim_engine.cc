@@ -54,8 +54,12 @@ void SimEngine::plant(journal::Journal*& used_journal, view::View*& used_view) {
 }
 
 void SimEngine::start() {
-  // An engine that starts takes the machine's clock as it is: set forward, it would rightly miss deadlines.
-  clock_.off_ms = std::min<base::WallMs>(clock_.off_ms, 0);
+  // An engine that starts takes the machine's clock as it is: ahead of the former engine's, it would rightly
+  // miss deadlines.
+  if (steady_) {
+    const base::WallMs right_ms = clock_.wall_ms() - clock_.off_ms;
+    clock_.off_ms = std::min(clock_.off_ms, steady_->wall_ms() - right_ms);
+  }
   journal::MemoryJournalOptions journal_options{
       .meta = {.journal_id = "simulation", .partitions = kPartitions}};
   if (options_.crashes) journal_options.unknown_per_mille = 1;
