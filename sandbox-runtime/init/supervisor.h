@@ -86,6 +86,7 @@ class Supervisor {
   void transfer_failed(std::uint64_t id, const engine::base::Error& error);
   void transfer_done(std::uint64_t id, std::uint64_t entries, std::uint64_t bytes);
   void kill_all_of(Exec& exec);
+  void signal_session(pid_t leader, int number);
   void kill_everything();
   void reap();
   void send_what_is_due();

@@ -149,7 +149,12 @@ void Supervisor::on(const frames::Signal& message) {
   Exec* exec = find(message.number);
   if (exec == nullptr) return;
   if (message.all) return kill_all_of(*exec);
-  if (exec->pid() > 0) options_.processes.signal(-exec->pid(), message.signal);
+  if (exec->pid() > 0) signal_session(exec->pid(), message.signal);
+}
+
+/// A command that still sets itself up leads no session yet, and is alone.
+void Supervisor::signal_session(pid_t leader, int number) {
+  if (options_.processes.signal(-leader, number) != 0) options_.processes.signal(leader, number);
 }
 
 void Supervisor::kill_everything() {
@@ -162,7 +167,7 @@ void Supervisor::kill_all_of(Exec& exec) {
     if (!kill_below(exec.minder())) kill_everything();
     return;
   }
-  if (exec.pid() > 0) options_.processes.signal(-exec.pid(), SIGKILL);
+  if (exec.pid() > 0) signal_session(exec.pid(), SIGKILL);
 }
 
 void Supervisor::transfer_failed(std::uint64_t id, const Error& error) {
