@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <semaphore>
 #include <thread>
 
 #include "engine/base/system_ports.h"
@@ -119,15 +120,19 @@ TEST(Network, WhereverTheProxyDiesItsSuccessorLearnsEverything) {
     rig.crash_at(point);
     rig.start_egress(config_for(server));
     rig.crash_at("");
+    // The proxy dies with the thread that starts it (V1), so that one stays to the end.
+    std::binary_semaphore over(0);
     std::thread successor([&] {
       EXPECT_TRUE(rig.egress_was_killed()) << point << " was not reached";
       rig.start_egress(config_for(server));
+      over.acquire();
     });
     const auto sandbox = make(rig, "one", {{"receiver", "receiver.test", {server.port()}, {}}});
     const std::string fetch = "for i in 1 2 3 4 5 6 7 8 9 10; do curl -s -m 10 http://receiver.test:" +
                               std::to_string(server.port()) + "/ && exit 0; sleep 0.2; done";
     EXPECT_EQ(rig.exec(sandbox, rig.shell(fetch))->out, "hello") << point;
     EXPECT_TRUE(rig.destroy(sandbox).has_value()) << point;
+    over.release();
     successor.join();
     EXPECT_EQ(rig.left_on_machine(), std::vector<std::string>{}) << point;
   }

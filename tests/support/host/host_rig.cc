@@ -151,7 +151,7 @@ void HostRig::start_egress(const std::string& config) {
 
 bool HostRig::egress_was_killed() {
   int status = 0;
-  const bool ended = eventually([&] { return waitpid(egress_, &status, WNOHANG) == egress_; });
+  const bool ended = eventually([&] { return waitpid(egress_, &status, WNOHANG) == egress_; }, 60'000);
   if (ended) egress_ = -1;
   return ended && WIFSIGNALED(status);
 }
