@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -108,23 +109,29 @@ void ThreadedActivator::start_lane() {
 }
 
 ThreadedActivator::~ThreadedActivator() {
-  bool blocked = false;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;
     shared_->options.wake = nullptr;
-    const auto& running = lane_->running;
-    blocked = running && clock_.monotonic_ns() - running->since_ns > shared_->options.limit_ms * 1'000'000;
-    if (blocked) {
-      lane_->abandoned = true;
-      ++shared_->lost_threads;
-    }
   }
   shared_->wake.notify_all();
-  if (blocked) {
-    lane_->thread.detach();
-  } else {
+  if (came_back()) {
     lane_->thread.join();
+  } else {
+    lane_->thread.detach();
+  }
+}
+
+/// Whether the code that runs now comes back within its limit; else its thread is left behind.
+bool ThreadedActivator::came_back() {
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    const std::lock_guard lock(shared_->mutex);
+    const auto& running = lane_->running;
+    if (!running) return true;
+    if (clock_.monotonic_ns() - running->since_ns <= shared_->options.limit_ms * 1'000'000) continue;
+    lane_->abandoned = true;
+    ++shared_->lost_threads;
+    return false;
   }
 }
 

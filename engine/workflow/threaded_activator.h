@@ -50,6 +50,7 @@ class ThreadedActivator final : public core::Activator {
   struct Shared;
   struct Lane;
 
+  bool came_back();
   void start_lane();
   void give_up_if_blocked(std::vector<core::ActivationAnswer>& answers);
 
