@@ -2,7 +2,7 @@
 and remedy; or exactly the streams that need the damaged bytes are stuck (damaged) and named, and all others are as
 they were; or every row is as it was. Never another state in silence.
 
-SANDGLASS_SEED=N repeats the draws; SANDGLASS_LONG=1 flips thousands."""
+SANDGLASS_SEED=N repeats the draws. The flips and the damaged tables are in the long form (SANDGLASS_LONG=1)."""
 
 import os
 import pathlib
@@ -153,15 +153,17 @@ class Damage(Case):
         self.assertNotIn("parked", counts["form"])
         return counts
 
-    def test_a_bit_flipped_after_an_orderly_end_and_after_a_kill(self):
-        server, _ = self.build()
-        self.assertEqual(server.stop(), 0)
-        self.flip_all()
-        self.start(server)
-        for i in range(4):
-            self.cli.must("start", "hello", "--input", f'{{"name": "later {i}", "count": 10}}', "--wait")
-        self.kill_all(server)
-        self.flip_all()
+    if places.LONG:
+
+        def test_a_bit_flipped_after_an_orderly_end_and_after_a_kill(self):
+            server, _ = self.build()
+            self.assertEqual(server.stop(), 0)
+            self.flip_all()
+            self.start(server)
+            for i in range(4):
+                self.cli.must("start", "hello", "--input", f'{{"name": "later {i}", "count": 10}}', "--wait")
+            self.kill_all(server)
+            self.flip_all()
 
     def kill_all(self, server):
         children = [server.child(name) for name in ("engine", "effect", "host", "egress")]
@@ -202,48 +204,50 @@ class Damage(Case):
         self.assertEqual(self.cli.must("audit", "verify", as_name="auditor", json_output=False).status, 0)
 
     # A damaged table: the streams in it are named by list, show and the audit, and the others go on.
-    def test_a_damaged_table_parks_the_streams_in_it_and_they_are_named(self):
-        server = self.server()
-        for i in range(6):
-            self.cli.must("start", "hello", "--input", f'{{"name": "done {i}", "count": 30}}', "--wait")
-        self.assertEqual(server.stop(), 0)
-        self.start(server)  # makes tables of what was in the log
-        before = {run["run_id"]: run for run in self.cli.must("list").value["runs"]}
-        self.assertEqual(server.stop(), 0)
-        self.now_ms = int(time.time() * 1000)
-        self.whole = Probe(shutil.copytree(self.data, self.folder / "pristine",
-                                           ignore=shutil.ignore_patterns("*.sock")), self.now_ms)
-        tables = [name for name in self.files() if name.endswith(".sst")]
-        for _ in range(200):  # until the damage lies in a run's own records
-            name = self.draw.choice(tables)
-            bit = self.draw.randrange((self.data / name).stat().st_size * 8)
-            found = self.flip_one(name, bit)
-            runs = [stream for stream in found.damaged if stream.startswith("run-")]
-            if runs and not found.refusal and len(runs) == len(found.damaged):
-                break
-        else:
-            self.fail(f"no flip of 200 hit a run's records (seed {self.seed})")
-        shutil.rmtree(self.data)
-        shutil.copytree(self.folder / "copy", self.data, symlinks=True)
-        self.start(server)
-        for run in runs:
-            shown = self.cli.must("show", run).value
-            self.assertEqual(shown["summary"]["status"], "stuck", shown)
-            self.assertEqual(shown["error_code"], 1109, shown)
-            self.assertIn(pathlib.Path(name).name, shown["error"], "the file is not named")
-            self.assertIn("stuck (damaged)", self.cli.must("show", run, json_output=False).output)
-        listed = {each["run_id"]: each for each in self.cli.must("list").value["runs"]}
-        for run, each in listed.items():
-            self.assertEqual(each["status"], "stuck" if run in runs else before[run]["status"], each)
-        self.assertIn("stuck (damaged)", self.cli.must("list", json_output=False).output)
-        audit = self.cli.call("audit", "verify", as_name="auditor", json_output=False)
-        self.assertEqual(audit.status, EXIT_FOLDER, str(audit))
-        for run in runs:
-            self.assertIn(run, audit.output)
-        # Others begin and end.
-        self.cli.must("start", "hello", "--input", '{"name": "after", "count": 3}', "--wait")
+    if places.LONG:
 
-    # A damaged blob is named when it is read; nothing of it is kept, and other artifacts are read as before.
+        def test_a_damaged_table_parks_the_streams_in_it_and_they_are_named(self):
+            server = self.server()
+            for i in range(6):
+                self.cli.must("start", "hello", "--input", f'{{"name": "done {i}", "count": 30}}', "--wait")
+            self.assertEqual(server.stop(), 0)
+            self.start(server)  # makes tables of what was in the log
+            before = {run["run_id"]: run for run in self.cli.must("list").value["runs"]}
+            self.assertEqual(server.stop(), 0)
+            self.now_ms = int(time.time() * 1000)
+            self.whole = Probe(shutil.copytree(self.data, self.folder / "pristine",
+                                               ignore=shutil.ignore_patterns("*.sock")), self.now_ms)
+            tables = [name for name in self.files() if name.endswith(".sst")]
+            for _ in range(200):  # until the damage lies in a run's own records
+                name = self.draw.choice(tables)
+                bit = self.draw.randrange((self.data / name).stat().st_size * 8)
+                found = self.flip_one(name, bit)
+                runs = [stream for stream in found.damaged if stream.startswith("run-")]
+                if runs and not found.refusal and len(runs) == len(found.damaged):
+                    break
+            else:
+                self.fail(f"no flip of 200 hit a run's records (seed {self.seed})")
+            shutil.rmtree(self.data)
+            shutil.copytree(self.folder / "copy", self.data, symlinks=True)
+            self.start(server)
+            for run in runs:
+                shown = self.cli.must("show", run).value
+                self.assertEqual(shown["summary"]["status"], "stuck", shown)
+                self.assertEqual(shown["error_code"], 1109, shown)
+                self.assertIn(pathlib.Path(name).name, shown["error"], "the file is not named")
+                self.assertIn("stuck (damaged)", self.cli.must("show", run, json_output=False).output)
+            listed = {each["run_id"]: each for each in self.cli.must("list").value["runs"]}
+            for run, each in listed.items():
+                self.assertEqual(each["status"], "stuck" if run in runs else before[run]["status"], each)
+            self.assertIn("stuck (damaged)", self.cli.must("list", json_output=False).output)
+            audit = self.cli.call("audit", "verify", as_name="auditor", json_output=False)
+            self.assertEqual(audit.status, EXIT_FOLDER, str(audit))
+            for run in runs:
+                self.assertIn(run, audit.output)
+            # Others begin and end.
+            self.cli.must("start", "hello", "--input", '{"name": "after", "count": 3}', "--wait")
+
+        # A damaged blob is named when it is read; nothing of it is kept, and other artifacts are read as before.
     def test_a_damaged_blob_is_named_when_its_artifact_is_got(self):
         _, job = self.build()
         names = sorted(job.artifacts())
