@@ -124,15 +124,16 @@ ThreadedActivator::~ThreadedActivator() {
 
 /// Whether the code that runs now comes back within its limit; else its thread is left behind.
 bool ThreadedActivator::came_back() {
-  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
-    const std::lock_guard lock(shared_->mutex);
-    const auto& running = lane_->running;
-    if (!running) return true;
-    if (clock_.monotonic_ns() - running->since_ns <= shared_->options.limit_ms * 1'000'000) continue;
-    lane_->abandoned = true;
-    ++shared_->lost_threads;
-    return false;
+  std::unique_lock lock(shared_->mutex);
+  while (const auto& running = lane_->running) {
+    if (clock_.monotonic_ns() - running->since_ns > shared_->options.limit_ms * 1'000'000) {
+      lane_->abandoned = true;
+      ++shared_->lost_threads;
+      return false;
+    }
+    shared_->wake.wait_for(lock, std::chrono::milliseconds(1));
   }
+  return true;
 }
 
 bool ThreadedActivator::is_live_at(const core::StreamId& stream, std::uint64_t head) const {
