@@ -25,8 +25,8 @@ namespace {
 constexpr std::uint64_t kLeastFreeBytes = 16 << 20;
 constexpr std::string_view kFormatPrefix = "sandglass-data ";
 /// What may be in a folder that is about to become a data folder.
-constexpr std::string_view kBeforeFormat[] = {".",       "..",  "log", "lost+found", "sandglass.yaml",
-                                              "journal", "keys"};
+constexpr std::string_view kBeforeFormat[] = {
+    ".", "..", "log", "lost+found", "sandglass.yaml", "supervisor.lock", "journal", "keys"};
 
 Status make_folder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0) return {};

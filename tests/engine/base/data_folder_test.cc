@@ -35,6 +35,14 @@ TEST_F(DataFolderTest, ANewFolderIsPrivateAndHasItsKey) {
   EXPECT_EQ(folder->id().size(), 16U);
 }
 
+// What an operator or an interrupted first start leaves: a configuration, the log, the supervisor's lock.
+TEST_F(DataFolderTest, AFolderThatIsOnlyPreparedIsTaken) {
+  std::filesystem::create_directories(root_ + "/d/log");
+  for (const char* name : {"/d/sandglass.yaml", "/d/supervisor.lock"}) std::ofstream(root_ + name) << "";
+  const auto opened = DataFolder::open(root_ + "/d", random_);
+  EXPECT_TRUE(opened) << opened.error().message;
+}
+
 TEST_F(DataFolderTest, OpeningAgainKeepsKeyAndId) {
   const auto first = DataFolder::open(root_ + "/d", random_).value();
   const auto second = DataFolder::open(root_ + "/d", random_).value();
