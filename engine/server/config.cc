@@ -81,18 +81,19 @@ bool is_host_name(const std::string& text) {
       text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-'; });
 }
 
+YamlHandler read_ports(const std::string& path, YamlProblems& problems, std::vector<std::uint16_t>& ports) {
+  return read_list(path, problems, [path, &problems, &ports](const YAML::Node& item) {
+    read_number(path, problems, ports.emplace_back(), 1)(item);
+  });
+}
+
 void read_internal(const YAML::Node& node, YamlProblems& problems, Config& config) {
   InternalTarget target;
   target.where = problems.where(node);
   const std::string path = "network.internal[]";
   read_mapping(node, path, problems,
                {{"host", read_text(path + ".host", problems, target.host)},
-                {"ports", read_list(path + ".ports", problems,
-                                    [&](const YAML::Node& item) {
-                                      std::uint16_t port = 0;
-                                      read_number(path + ".ports", problems, port, 1)(item);
-                                      target.ports.push_back(port);
-                                    })},
+                {"ports", read_ports(path + ".ports", problems, target.ports)},
                 {"ranges", read_list(path + ".ranges", problems, [&](const YAML::Node& item) {
                    std::string range;
                    read_text(path + ".ranges", problems, range)(item);
@@ -114,12 +115,7 @@ void read_allowed(const YAML::Node& node, YamlProblems& problems, Config& config
   const std::string path = "network.allow[]";
   read_mapping(node, path, problems,
                {{"host", read_text(path + ".host", problems, target.host)},
-                {"ports", read_list(path + ".ports", problems,
-                                    [&](const YAML::Node& item) {
-                                      std::uint16_t port = 0;
-                                      read_number(path + ".ports", problems, port, 1)(item);
-                                      target.ports.push_back(port);
-                                    })},
+                {"ports", read_ports(path + ".ports", problems, target.ports)},
                 {"methods", read_list(path + ".methods", problems, [&](const YAML::Node& item) {
                    std::string method;
                    read_text(path + ".methods", problems, method)(item);
