@@ -41,12 +41,12 @@ function(sandglass_header_checks path name)
   endif()
 endfunction()
 
-# sandglass_library(folder DEPS targets…): a static library of folder/*.cc, or header-only if there are none.
-# Files named *_main.cc belong to programs.
+# sandglass_library(folder DEPS targets…): a static library of folder/*.cc (and of its messages/), or header-only if there
+# are none. Files named *_main.cc belong to programs.
 function(sandglass_library path)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   sandglass_target_name(${path} name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc ${CMAKE_SOURCE_DIR}/${path}/messages/*.cc)
   list(FILTER sources EXCLUDE REGEX "_main\\.cc$")
   if(sources)
     add_library(${name} STATIC ${sources})

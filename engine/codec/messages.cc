@@ -274,7 +274,7 @@ Result<core::MessageBody> read_any(const OutMessage& message, std::index_sequenc
     if (!answer && static_cast<std::uint32_t>(Wire<Body>::kType) == message.type)
       answer = read_body<Body>(message);
   };
-  (consider(std::type_identity<std::variant_alternative_t<kIndex, core::MessageBody>>{}), ...);
+  (consider(std::type_identity<std::variant_alternative_t<kIndex, core::AnyMessageBody>>{}), ...);
   if (!answer || message.version != 1) return unknown(message);
   return *std::move(answer);
 }
@@ -304,7 +304,7 @@ base::Result<core::Message> decode_message(const TurnHeader& header, std::uint32
                                            const std::vector<core::SlotPtr>& slots) {
   SG_CHECK(index < header.messages.size(), "no such message in the record");
   const OutMessage& stored = header.messages[index];
-  auto body = read_any(stored, std::make_index_sequence<std::variant_size_v<core::MessageBody>>{});
+  auto body = read_any(stored, std::make_index_sequence<std::variant_size_v<core::AnyMessageBody>>{});
   if (!body) return std::unexpected(body.error());
   core::Message message{.source = header.stream,
                         .target = stored.target,

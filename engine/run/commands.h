@@ -10,6 +10,7 @@
 
 #include "engine/core/decider.h"
 #include "engine/core/messages/message.h"
+#include "engine/core/one_of.h"
 #include "engine/core/payload.h"
 #include "engine/run/types.h"
 
@@ -131,9 +132,11 @@ struct FailRun {
   core::Payload details;  // JSON {"message": …}
 };
 
-using WorkflowCommand = std::variant<ScheduleStep, CancelStep, ScheduleOperation, CancelOperation, StartTimer,
-                                     CancelTimer, TakeSignal, OpenExchange, WithdrawExchange, SendMessage,
-                                     ReleaseLease, SetPhase, MarkPatched, Checkpoint, CompleteRun, FailRun>;
+using AnyWorkflowCommand =
+    std::variant<ScheduleStep, CancelStep, ScheduleOperation, CancelOperation, StartTimer, CancelTimer,
+                 TakeSignal, OpenExchange, WithdrawExchange, SendMessage, ReleaseLease, SetPhase, MarkPatched,
+                 Checkpoint, CompleteRun, FailRun>;
+using WorkflowCommand = core::OneOf<AnyWorkflowCommand>;
 
 /// An activation's output; RunDecider::split() cuts it where it does not fit into one record.
 struct ApplyActivation {
@@ -142,8 +145,12 @@ struct ApplyActivation {
   bool more = false;                 // a part, and not the last one
 };
 
-using Command =
+using AnyCommand =
     std::variant<StartRun, Signal, Cancel, Terminate, Resume, ApplyActivation, core::ActionFinished,
                  core::MessageReceived, core::TimerFired, core::ActivationFailed>;
+using Command = core::OneOf<AnyCommand>;
 
 }  // namespace sandglass::engine::run
+
+extern template class sandglass::engine::core::OneOf<sandglass::engine::run::AnyWorkflowCommand>;
+extern template class sandglass::engine::core::OneOf<sandglass::engine::run::AnyCommand>;

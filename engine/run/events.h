@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/core/messages/message.h"
+#include "engine/core/one_of.h"
 #include "engine/core/payload.h"
 #include "engine/core/stream_id.h"
 #include "engine/run/types.h"
@@ -285,7 +286,7 @@ struct OperationSettled {  // (i)
   friend bool operator==(const OperationSettled&, const OperationSettled&) = default;
 };
 
-using Event =
+using AnyEvent =
     std::variant<RunStarted, RunCompleted, RunFailed, RunCancelled, RunTerminated, RunStuck, RunResumed,
                  CancelRequested, PhaseSet, PatchMarked, ActivationCut, ActivationTaken, Checkpointed,
                  StepScheduled, StepCompleted, StepAttemptFailed, StepRetried, StepFailed, StepCancelled,
@@ -294,5 +295,8 @@ using Event =
                  LeaseReleased, LeaseRenewed, LeaseClosed, OperationScheduled, OperationIntended,
                  OperationAttemptFailed, OperationRequeued, OperationUnknown, OperationProbed,
                  OperationProbeStarted, OperationDecided, OperationCancelRequested, OperationSettled>;
+using Event = core::OneOf<AnyEvent>;
 
 }  // namespace sandglass::engine::run
+
+extern template class sandglass::engine::core::OneOf<sandglass::engine::run::AnyEvent>;

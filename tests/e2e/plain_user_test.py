@@ -15,8 +15,6 @@ from harness.case import Case
 from harness.main_job import Job
 
 FIRST_FREE_UID = 64000
-PROGRAMS = ("sandglass", "sandglassd", "sandglass-engine", "sandglass-effect", "sandglass-egress", "sandglass-host",
-            "sandglass-keeper", "sandglass-init")
 
 
 def as_user(uid):
@@ -33,10 +31,7 @@ class PlainUser(Case):
         super().setUp()
         self.uid = os.geteuid() or FIRST_FREE_UID + os.getpid() % 1000
         # A place of its own: a plain user may not be able to reach the build, or the sources.
-        self.programs = self.folder / "bin"
-        self.programs.mkdir()
-        for name in PROGRAMS:
-            shutil.copy2(places.program(name), self.programs / name)
+        self.programs = places.copy_programs(self.folder / "bin")
         self.example = self.folder / "example"
         shutil.copytree(places.EXAMPLE, self.example)
         self.outside = self.receiver()

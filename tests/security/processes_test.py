@@ -343,12 +343,12 @@ class OtherFolders(Case):
 class StartedOtherwise(Case):
     """The server was not started by a root that may do everything."""
 
-    def begin(self, *prefix, **options):
-        """sandglassd under the command `prefix` and with Popen's `options`; (process, report)."""
+    def begin(self, *prefix, programs=places.BIN, **options):
+        """sandglassd of `programs` under the command `prefix` and with Popen's `options`; (process, report)."""
         log = open(self.folder / "log", "ab")
         self.addCleanup(log.close)
         reading, writing = os.pipe()
-        server = subprocess.Popen([*prefix, places.program("sandglassd"), "--data", str(self.data), "--ready-fd",
+        server = subprocess.Popen([*prefix, str(programs / "sandglassd"), "--data", str(self.data), "--ready-fd",
                                    str(writing)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                   pass_fds=[writing], start_new_session=True, **options)
         self.addCleanup(server.wait)
@@ -390,7 +390,7 @@ class AsAUser(StartedOtherwise):
             user = STRANGER
             other = {"user": user, "group": user, "extra_groups": []}
             os.chown(self.folder, user, user)
-        server, report = self.begin(**other)
+        server, report = self.begin(programs=places.copy_programs(self.folder / "bin"), **other)
         self.assertEqual(report, "ready", (self.folder / "log").read_text())
         checks = self.checks()
         check = checks["process separation"]

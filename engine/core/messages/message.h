@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "engine/base/codes.h"
+#include "engine/core/one_of.h"
 #include "engine/core/payload.h"
 #include "engine/core/stream_id.h"
 
@@ -167,10 +168,11 @@ struct OutcomeDecided {
   friend bool operator==(const OutcomeDecided&, const OutcomeDecided&) = default;
 };
 
-using MessageBody =
+using AnyMessageBody =
     std::variant<LeaseRequested, LeaseCancelled, LeaseReserved, LeaseGranted, LeaseRefused, LeaseQueued,
                  LeaseExpiring, LeaseKept, LeaseReturned, LeaseEnded, ReservationFreed, ApprovalRequested,
                  ApprovalWithdrawn, ApprovalDecided, OutcomeAsked, OutcomeDecided>;
+using MessageBody = OneOf<AnyMessageBody>;
 
 /// A message on its way. (source, target) pairs are in order of (source_seq, index).
 struct Message {
@@ -190,3 +192,5 @@ struct MessageReceived {
 };
 
 }  // namespace sandglass::engine::core
+
+extern template class sandglass::engine::core::OneOf<sandglass::engine::core::AnyMessageBody>;

@@ -35,12 +35,12 @@ using Table = std::array<Decoder, kTypes>;
 template <std::size_t... kIndex>
 constexpr Table make_table(std::index_sequence<kIndex...>) {
   Table table{};
-  ((table[Wire<std::variant_alternative_t<kIndex, Event>>::kType] =
-        &decode_one<std::variant_alternative_t<kIndex, Event>>),
+  ((table[Wire<std::variant_alternative_t<kIndex, AnyEvent>>::kType] =
+        &decode_one<std::variant_alternative_t<kIndex, AnyEvent>>),
    ...);
   return table;
 }
-constexpr Table kDecoders = make_table(std::make_index_sequence<std::variant_size_v<Event>>{});
+constexpr Table kDecoders = make_table(std::make_index_sequence<std::variant_size_v<AnyEvent>>{});
 
 }  // namespace
 

@@ -261,7 +261,7 @@ TEST(Messages, EveryBodyComesBackEqual) {
                          .unknown_ms = 6,
                          .input = {.seq = 7, .slot = 1, .size = 8, .digest = digest}},
       core::OutcomeDecided{.arguments = digest, .verdict = core::OutcomeVerdict::again, .by = "ann"}};
-  ASSERT_EQ(bodies.size(), std::variant_size_v<core::MessageBody>);
+  ASSERT_EQ(bodies.size(), std::variant_size_v<core::AnyMessageBody>);
   std::set<std::uint32_t> types;
   for (const core::MessageBody& body : bodies) {
     const core::Message message = message_with(body, {.slot = slot("{}"), .digest = digest});

@@ -123,8 +123,8 @@ TEST(RunDescriber, KnowsEveryFieldOfEveryEventOfTheStateAndOfEveryMessage) {
   const auto check_all = [&]<class... Each>(std::type_identity<std::variant<Each...>>) {
     (check(std::type_identity<Each>{}), ...);
   };
-  check_all(std::type_identity<run::Event>{});
-  check_all(std::type_identity<core::MessageBody>{});
+  check_all(std::type_identity<run::AnyEvent>{});
+  check_all(std::type_identity<core::AnyMessageBody>{});
   EXPECT_EQ(field_count<run::RunStarted>(), 8u);
   check(std::type_identity<run::State>{});
   check(std::type_identity<run::Step>{});

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 
 SOURCE = pathlib.Path(os.environ.get("SANDGLASS_SOURCE", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("SANDGLASS_BUILD", SOURCE / "build/dev"))
@@ -12,3 +13,11 @@ LONG = os.environ.get("SANDGLASS_LONG") == "1"
 
 def program(name):
     return str(BIN / name)
+
+
+def copy_programs(folder):
+    """The product's programs in a new folder `folder`: another user may not be able to reach the build."""
+    folder.mkdir()
+    for name in ("", "d", "-engine", "-effect", "-egress", "-host", "-keeper", "-init"):
+        shutil.copy2(BIN / f"sandglass{name}", folder)
+    return folder

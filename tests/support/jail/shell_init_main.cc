@@ -3,12 +3,14 @@
 // <size>\n<output>" out.
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -77,6 +79,13 @@ void enter_groups() {
   if (::send(kBarrier, entered, sizeof entered, 0) < 0) ::_exit(8);
 }
 
+void let_children_signal(bool now) {
+  sigset_t mask;
+  ::sigemptyset(&mask);
+  ::sigaddset(&mask, SIGCHLD);
+  ::sigprocmask(now ? SIG_UNBLOCK : SIG_BLOCK, &mask, nullptr);
+}
+
 [[noreturn]] void run_command(const std::string& number, const std::string& command, int gate, int output) {
   if (::send(kBarrier, number.data(), number.size(), 0) < 0) ::_exit(8);
   enter_groups();
@@ -92,15 +101,28 @@ void enter_groups() {
       ::_exit(7);
     }
   }
+  let_children_signal(true);
   ::setenv("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", 1);
   ::setenv("HOME", "/home/sandbox", 1);
   ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
   ::_exit(127);
 }
 
+/// Between commands whatever ends is reaped at once: what a killed command leaves dies later than its shell.
+void reap(int /*signal*/) {
+  const int before = errno;
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  errno = before;
+}
+
 }  // namespace
 
 int main() {
+  struct sigaction on_child{};
+  on_child.sa_handler = reap;
+  on_child.sa_flags = SA_RESTART;
+  ::sigaction(SIGCHLD, &on_child, nullptr);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   ::fcntl(kControl, F_SETFD, FD_CLOEXEC);
   ::fcntl(kBarrier, F_SETFD, FD_CLOEXEC);
@@ -110,6 +132,7 @@ int main() {
   while (read_until('\n', number) && read_until('\0', command)) {
     int gate[2];
     int output[2];
+    let_children_signal(false);  // the command's own end is waited for below
     if (::pipe2(gate, O_CLOEXEC) != 0 || ::pipe2(output, O_CLOEXEC) != 0) return 5;
     const pid_t pid = ::fork();
     if (pid < 0) return 6;
@@ -128,8 +151,7 @@ int main() {
     ::close(output[0]);
     int status = 0;
     ::waitpid(pid, &status, 0);
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
+    let_children_signal(true);
     write_all(std::to_string(status) + " " + std::to_string(text.size()));
     write_all(text);
   }
