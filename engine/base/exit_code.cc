@@ -13,6 +13,7 @@ Exit exit_for(Code code) {
     case Code::file_unreadable:
       return Exit::bad_file;
     case Code::engine_unreachable:
+    case Code::brokers_unreachable:
     case Code::unavailable:
     case Code::overloaded:
     case Code::timed_out:
@@ -20,6 +21,8 @@ Exit exit_for(Code code) {
       return Exit::unreachable;
     case Code::unauthenticated:
     case Code::permission_denied:
+    case Code::brokers_refuse_us:
+    case Code::brokers_forbid:
       return Exit::denied;
     case Code::not_found:
     case Code::artifact_missing:
@@ -35,12 +38,16 @@ Exit exit_for(Code code) {
     case Code::chain_broken:
     case Code::stream_damaged:
     case Code::blob_missing:
+    case Code::topic_missing:
+    case Code::topic_foreign:
       return Exit::folder;
     case Code::address_in_use:
       return Exit::address_in_use;
     case Code::disk_full:
     case Code::io_error:
     case Code::limit_unenforceable:
+    case Code::topic_unsafe:
+    case Code::brokers_too_old:
       return Exit::machine;
     case Code::internal:
     case Code::journal_fenced:

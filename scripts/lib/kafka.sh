@@ -60,7 +60,8 @@ PYTHON
 }
 
 # kafka_prepare FOLDER COUNT [EXTRA]: settings, commands and formatted folders. EXTRA is a file of more settings, which win;
-# in it {folder}, {number}, {client}, {controller} and {secure} (a third port, unused by the rest) stand for the broker's own.
+# in it {folder}, {number}, {client}, {controller}, {tls} and {sasl} (two more ports, for listeners of its own) stand for the
+# broker's own.
 kafka_prepare() {
   local folder=$1 count=$2 extra=${3:-} picked number at voters= bootstrap= home formatting=()
   need_java
@@ -68,16 +69,16 @@ kafka_prepare() {
   rm -rf "$folder"
   mkdir -p "$folder"
   folder=$(cd "$folder" && pwd)
-  read -ra picked < <(pick $((count * 3))) || true
-  [ ${#picked[@]} = $((count * 3 + 1)) ] || die "no free ports on the loopback interface"
+  read -ra picked < <(pick $((count * 4))) || true
+  [ ${#picked[@]} = $((count * 4 + 1)) ] || die "no free ports on the loopback interface"
   for ((number = 1; number <= count; number++)); do
-    at=$((number * 3 - 2))
+    at=$((number * 4 - 3))
     bootstrap+=${bootstrap:+,}127.0.0.1:${picked[at]}
     voters+=${voters:+,}$number@127.0.0.1:${picked[at + 1]}
   done
   local replicas=$((count < 3 ? 1 : 3)) in_sync=$((count < 3 ? 1 : 2))
   for ((number = 1; number <= count; number++)); do
-    at=$((number * 3 - 2)) home=$folder/$number
+    at=$((number * 4 - 3)) home=$folder/$number
     mkdir -p "$home"
     cat >"$home/server.properties" <<PROPERTIES
 process.roles=broker,controller
@@ -101,8 +102,10 @@ PROPERTIES
     # A single broker has no other that holds what the page cache loses: it flushes before it acknowledges.
     [ "$count" -ge 3 ] || echo log.flush.interval.messages=1 >>"$home/server.properties"
     [ -z "$extra" ] || sed -e "s|{folder}|$home|g; s|{number}|$number|g; s|{client}|${picked[at]}|g" \
-      -e "s|{controller}|${picked[at + 1]}|g; s|{secure}|${picked[at + 2]}|g" "$extra" >>"$home/server.properties"
-    echo "${picked[at + 2]}" >"$home/secure-port"
+      -e "s|{controller}|${picked[at + 1]}|g; s|{tls}|${picked[at + 2]}|g; s|{sasl}|${picked[at + 3]}|g" \
+      "$extra" >>"$home/server.properties"
+    echo "${picked[at + 2]}" >"$home/tls-port"
+    echo "${picked[at + 3]}" >"$home/sasl-port"
     local java=(java -cp "$KAFKA_JARS/*" "-Dlog4j2.configurationFile=$SANDGLASS_SOURCE/scripts/lib/kafka-log4j2.properties")
     printf '%s\n' "${java[@]}" -Xms128m -Xmx384m -XX:+UseSerialGC kafka.Kafka "$home/server.properties" >"$home/command"
     "${java[@]}" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 kafka.tools.StorageTool format \
