@@ -36,6 +36,8 @@ Exit exit_for(Code code) {
     case Code::event_unknown:
     case Code::record_damaged:
     case Code::chain_broken:
+    case Code::journal_diverged:
+    case Code::journal_incomplete:
     case Code::stream_damaged:
     case Code::blob_missing:
     case Code::topic_missing:

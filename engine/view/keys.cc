@@ -236,6 +236,10 @@ std::string low_water_key(std::uint16_t partition, Index index) {
   return key;
 }
 
+std::string applied_key(std::uint16_t partition) {
+  return partition_row(partition, PartitionRow::applied);
+}
+
 std::string meta_key(MetaRow row) {
   return partition_row(kGlobal, static_cast<std::uint8_t>(row));
 }

@@ -57,6 +57,7 @@ enum class PartitionRow : std::uint8_t {
   order = 1,        // sequence(8) → codec's order row
   owner_epoch = 2,  // u64
   low_water = 3,    // index(1) → the sort value below which nothing is left (J10)
+  applied = 4,      // where on a topic the newest applied record lies (journal/kafka/applied_view.h)
 };
 
 enum class MetaRow : std::uint8_t {
@@ -140,6 +141,7 @@ std::string order_key(std::uint16_t partition, std::uint64_t sequence);
 KeyRange order_range(std::uint16_t partition, std::uint64_t first_sequence = 0);
 std::string owner_epoch_key(std::uint16_t partition);
 std::string low_water_key(std::uint16_t partition, Index index);
+std::string applied_key(std::uint16_t partition);
 std::string meta_key(MetaRow row);
 
 struct ParsedOrderKey {

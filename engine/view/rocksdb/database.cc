@@ -38,6 +38,7 @@ rocksdb::Options database_options(const DatabaseOptions& wanted) {
   options.max_background_jobs = 2;
   // No resumption behind our back: after a failed sync the folder is opened again (J6).
   options.max_bgerror_resume_count = 0;
+  options.avoid_flush_during_shutdown = !wanted.flush_on_close;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.max_log_file_size = 4ULL << 20;
@@ -113,13 +114,14 @@ class Listener final : public rocksdb::EventListener {
 
 struct Database::Impl {
   explicit Impl(const DatabaseOptions& wanted)
-      : path(wanted.path), mark(wanted.mark.empty() ? wanted.path + ".mark" : wanted.mark) {}
+      : path(wanted.path), log(wanted.log), mark(wanted.mark.empty() ? wanted.path + ".mark" : wanted.mark) {}
   ~Impl() {
     // As far as it got: a mark that could not be written is older, and that is all.
     if (marking && !failed && mark.point()) static_cast<void>(mark.move(*mark.point(), true));
   }
 
   const std::string path;
+  const bool log;
   std::shared_ptr<Listener> listener = std::make_shared<Listener>();
   std::unique_ptr<rocksdb::DB> db;
   std::atomic<bool> failed{false};
@@ -215,7 +217,9 @@ base::Result<std::unique_ptr<Database>> Database::open(const DatabaseOptions& wa
   auto impl = std::make_unique<Impl>(wanted);
   rocksdb::Options options = database_options(wanted);
   const bool exists = std::filesystem::exists(wanted.path + "/CURRENT");
-  if (const auto whole = impl->check(options); !whole) return std::unexpected(whole.error());
+  if (wanted.log) {
+    if (const auto whole = impl->check(options); !whole) return std::unexpected(whole.error());
+  }
   if (!exists && (!wanted.create_if_missing || wanted.read_only)) {
     return base::fail(base::Code::not_found,
                       "there is no journal in " + wanted.path + ": no engine has run with this data folder");
@@ -228,7 +232,7 @@ base::Result<std::unique_ptr<Database>> Database::open(const DatabaseOptions& wa
   impl->db.reset(db);
   if (auto whole = check_entry(wanted.path, impl->mark, db->GetLatestSequenceNumber()); !whole)
     return std::unexpected(whole.error());
-  if (!wanted.read_only) {
+  if (!wanted.read_only && wanted.log) {
     if (auto begun = impl->begin_marking(); !begun) return std::unexpected(begun.error());
   }
   return std::unique_ptr<Database>(new Database(std::move(impl)));
@@ -271,7 +275,8 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
     }
   }
   rocksdb::WriteOptions options;
-  options.sync = true;
+  options.sync = impl_->log;
+  options.disableWAL = !impl_->log;
   const std::lock_guard lock(impl_->write_mutex);
   impl_->leave_damaged_tables();
   SG_CRASH_POINT("journal.before_sync");
@@ -279,7 +284,7 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
   SG_CRASH_POINT("journal.after_sync");
   base::Status written;
   if (status.ok()) {
-    written = impl_->move_mark();
+    if (impl_->log) written = impl_->move_mark();
   } else {
     written = std::unexpected(error_of(status, impl_->path, "cannot write to"));
   }

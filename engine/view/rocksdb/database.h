@@ -28,7 +28,11 @@ struct DatabaseOptions {
   std::string path;
   std::string mark;  // file of the mark (durable_mark.h); empty: PATH.mark
   bool create_if_missing = true;
-  bool read_only = false;       // takes no lock and changes nothing
+  bool read_only = false;  // takes no lock and changes nothing
+  /// Without a log of its own, as a view whose records are kept elsewhere (J7): writes are not synced, and a
+  /// crash loses the newest of them, never a part of one nor one before another.
+  bool log = true;
+  bool flush_on_close = true;   // false, without a log: closing loses what a crash would
   rocksdb::Env* env = nullptr;  // for tests with a disk of their own; must outlive the database
 };
 
@@ -41,8 +45,8 @@ class Database {
 
   base::Result<ScanResult> scan(const ScanRequest& request) const;
 
-  /// Writes all groups as one batch with one sync. After an error every later write fails too: what a failed
-  /// sync has left behind is not known, so the folder must be opened again (J6).
+  /// Writes all groups as one batch with one sync (none without a log). After an error every later write
+  /// fails too: what a failed sync has left behind is not known, so the folder must be opened again (J6).
   base::Status write(std::span<const std::vector<ViewChange>> groups);
 
   /// Whoever checks an owner epoch and writes holds it shared; whoever raises one holds it alone.

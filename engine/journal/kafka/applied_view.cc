@@ -1,0 +1,161 @@
+#include "engine/journal/kafka/applied_view.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "engine/codec/record.h"
+#include "engine/view/keys.h"
+
+namespace sandglass::engine::journal::kafka {
+namespace {
+
+std::unexpected<base::Error> damaged(core::PartitionId partition, const std::string& what) {
+  return base::fail(base::Code::record_damaged,
+                    "the view of partition " + std::to_string(partition) + " is damaged: " + what +
+                        "; stop the engine and delete the folder's journal: it is made anew from the topic");
+}
+
+}  // namespace
+
+std::string encode_position(const Position& position) {
+  std::string row;
+  codec::put_varint(row, static_cast<std::uint64_t>(position.offset + 1));
+  codec::put_varint(row, position.published);
+  codec::put_varint(row, static_cast<std::uint64_t>(position.published_from + 1));
+  return row;
+}
+
+base::Result<Position> decode_position(core::PartitionId partition, std::string_view row) {
+  constexpr std::uint64_t kMost = 1ULL << 62;
+  const auto offset = codec::take_varint(row);
+  const auto published = codec::take_varint(row);
+  const auto published_from = codec::take_varint(row);
+  if (!offset || !published || !published_from || !row.empty() || *offset > kMost ||
+      *published_from > kMost) {
+    return damaged(partition, "the row of its position on the topic is malformed");
+  }
+  return Position{.offset = static_cast<std::int64_t>(*offset) - 1,
+                  .published = *published,
+                  .published_from = static_cast<std::int64_t>(*published_from) - 1};
+}
+
+base::Result<AppliedView> AppliedView::open(ViewStore store, const JournalMeta& meta,
+                                            core::PartitionId partition) {
+  const auto stands = read_ownership(store.view, meta, partition);
+  if (!stands) return std::unexpected(stands.error());
+  AppliedView view(std::move(store), meta.journal_id, partition, owners_stream(partition, meta.partitions));
+  view.opened_at_ = {.sequence = stands->last_sequence, .chain = stands->chain, .epoch = stands->epoch};
+  const auto position = view.row(view::applied_key(partition));
+  if (!position) return std::unexpected(position.error());
+  if (*position) {
+    const auto decoded = decode_position(partition, **position);
+    if (!decoded) return std::unexpected(decoded.error());
+    view.position_ = *decoded;
+  }
+  if ((view.position_.offset >= 0) != (stands->last_sequence > 0) ||
+      view.position_.published > stands->last_sequence) {
+    return damaged(partition, "its position on the topic and its newest record do not belong together");
+  }
+  view.written_position_ = view.position_;
+  return view;
+}
+
+base::Result<std::optional<std::string>> AppliedView::row(const std::string& key) const {
+  auto found = store_.view.scan_now({.first = key, .last = key + '\0', .limit = 1});
+  if (!found) return std::unexpected(found.error());
+  if (found->rows.empty()) return std::optional<std::string>();
+  return std::optional(std::move(found->rows.front().value));
+}
+
+std::optional<base::Hash256> AppliedView::hash_of(core::Sequence sequence) const {
+  const auto pending = pending_hashes_.find(sequence);
+  if (pending != pending_hashes_.end()) return pending->second;
+  const auto found = row(view::order_key(partition_, sequence));
+  if (!found || !*found) return std::nullopt;
+  const auto link = codec::decode_order(sequence, **found);
+  return link ? std::optional(link->chain) : std::nullopt;
+}
+
+base::Result<std::vector<std::pair<core::Sequence, Message>>> AppliedView::messages(core::Sequence from,
+                                                                                    std::size_t limit) const {
+  std::vector<std::pair<core::Sequence, Message>> made;
+  const auto [first, last] = view::order_range(partition_, from);
+  const auto rows = store_.view.scan_now({.first = first, .last = last, .limit = limit});
+  if (!rows) return std::unexpected(rows.error());
+  std::optional<base::Hash256> previous;
+  for (const view::Row& each : rows->rows) {
+    const auto key = view::parse_order_key(each.key);
+    if (!key || key->sequence != from + made.size())
+      return damaged(partition_, "order row " + std::to_string(from + made.size()) + " is missing");
+    const auto link = codec::decode_order(key->sequence, each.value);
+    if (!link) return std::unexpected(link.error());
+    if (!previous) previous = from > 1 ? hash_of(from - 1) : codec::genesis_chain(journal_, partition_);
+    auto stored = row(view::record_key(link->stream, link->stream_seq));
+    if (!stored) return std::unexpected(stored.error());
+    if (!*stored || !previous)
+      return damaged(partition_, "the record of sequence " + std::to_string(key->sequence) + " is missing");
+    const Kind kind = link->stream == owners_ ? Kind::epoch : Kind::record;
+    made.emplace_back(key->sequence, encode_record(journal_, kind, *link, *previous, std::move(**stored)));
+    previous = link->chain;
+  }
+  return made;
+}
+
+base::Result<std::optional<core::StoredRecord>> AppliedView::last_epoch_record() const {
+  const auto [first, last] = view::record_range(owners_, 0);
+  const auto rows = store_.view.scan_now({.first = first, .last = last, .limit = 1, .reverse = true});
+  if (!rows) return std::unexpected(rows.error());
+  if (rows->rows.empty()) return std::optional<core::StoredRecord>();
+  const auto key = view::parse_stream_key(rows->rows.front().key);
+  if (!key) return damaged(partition_, "a record of its owners has a bad key");
+  auto record = codec::decode_record(owners_, view::get_u64(key->rest), rows->rows.front().value);
+  if (!record) return std::unexpected(record.error());
+  return std::optional(std::move(*record));
+}
+
+void AppliedView::add(const core::OrderedRecord& record, std::string row,
+                      std::vector<view::ViewChange> changes, std::int64_t offset) {
+  const core::OrderLink& link = record.link;
+  pending_.push_back({view::record_key(link.stream, link.stream_seq), std::move(row)});
+  pending_.push_back({view::order_key(partition_, link.sequence), codec::encode_order(link)});
+  pending_bytes_ += pending_[pending_.size() - 2].value->size();
+  add_rows(std::move(changes));
+  pending_hashes_[link.sequence] = link.chain;
+  if (link.stream == owners_) pending_epoch_ = link.epoch;
+  position_.offset = offset;
+}
+
+void AppliedView::add_rows(std::vector<view::ViewChange> changes) {
+  for (const view::ViewChange& change : changes) pending_bytes_ += change.value ? change.value->size() : 0;
+  std::ranges::move(changes, std::back_inserter(pending_));
+}
+
+void AppliedView::moved(std::int64_t offset) {
+  position_.offset = offset;
+}
+
+void AppliedView::published(core::Sequence sequence, std::int64_t offset) {
+  position_.published = sequence;
+  position_.published_from = offset;
+}
+
+void AppliedView::may_read_published_from(std::int64_t offset) {
+  position_.published_from = std::max(position_.published_from, offset);
+}
+
+base::Status AppliedView::flush() {
+  if (pending_.empty() && position_ == written_position_) return {};
+  if (pending_epoch_ != 0) pending_.push_back(owner_epoch_row(partition_, pending_epoch_));
+  pending_.push_back({view::applied_key(partition_), encode_position(position_)});
+  const auto written = store_.write({&pending_, 1});
+  if (!written) return written;
+  written_position_ = position_;
+  pending_.clear();
+  pending_hashes_.clear();
+  pending_epoch_ = 0;
+  pending_bytes_ = 0;
+  return {};
+}
+
+}  // namespace sandglass::engine::journal::kafka

@@ -1,0 +1,103 @@
+// A partition's view in this mode: the rows that its records cause, and where on the topic the newest of them
+// lies, in the same write (J7). The view keeps no log of its own: a crash loses the newest writes, never a
+// part of one, and the topic has them; whoever opens it goes on from its own position.
+//
+//   applied row   offset of the newest applied record · newest sequence known as published · offset where a
+//                 reading of what is published may begin (varints, offsets + 1)
+//
+// Thread rule: belongs to one thread. Errors: those of the store; record_damaged for rows that are not as
+// they must be.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/core/stored_record.h"
+#include "engine/journal/kafka/apply_rule.h"
+#include "engine/journal/kafka/wire.h"
+#include "engine/journal/rows/rows.h"
+#include "engine/view/view.h"
+
+namespace sandglass::engine::journal::kafka {
+
+/// A view, and the one way to change it: all rows of the groups in one atomic write.
+struct ViewStore {
+  const view::View& view;  // scan_now only
+  std::function<base::Status(std::span<const std::vector<view::ViewChange>>)> write;
+};
+
+/// The rows that a record causes besides its own (engine/fold); called once for each record, in order.
+using Projection = std::function<base::Status(core::PartitionId, const core::OrderedRecord&,
+                                              std::vector<view::ViewChange>&)>;
+
+struct Position {
+  std::int64_t offset = -1;          // of the newest applied record; -1: none
+  core::Sequence published = 0;      // everything up to here is in committed transactions
+  std::int64_t published_from = -1;  // some published record probably lies behind it; -1: not known
+
+  friend bool operator==(const Position&, const Position&) = default;
+};
+std::string encode_position(const Position& position);
+base::Result<Position> decode_position(core::PartitionId partition, std::string_view row);
+
+class AppliedView {
+ public:
+  static base::Result<AppliedView> open(ViewStore store, const JournalMeta& meta,
+                                        core::PartitionId partition);
+
+  core::PartitionId partition() const { return partition_; }
+  const std::string& journal() const { return journal_; }
+  core::StreamId owners() const { return owners_; }
+  /// As opened; the rule that goes on from it knows better later.
+  const AppliedHead& opened_at() const { return opened_at_; }
+  const Position& position() const { return position_; }
+
+  /// The chain hash of an applied sequence; of what is added, too.
+  std::optional<base::Hash256> hash_of(core::Sequence sequence) const;
+  /// Messages of applied, written records from a sequence on, as they were first produced.
+  base::Result<std::vector<std::pair<core::Sequence, Message>>> messages(core::Sequence from,
+                                                                         std::size_t limit) const;
+  /// The newest written record of the owners' stream.
+  base::Result<std::optional<core::StoredRecord>> last_epoch_record() const;
+
+  /// The record at `offset`, with what it causes. Written by flush(). `row`: its stored bytes.
+  void add(const core::OrderedRecord& record, std::string row, std::vector<view::ViewChange> changes,
+           std::int64_t offset);
+  /// Rows that no record of their own causes.
+  void add_rows(std::vector<view::ViewChange> changes);
+  /// Another message has the newest applied record: it was published again.
+  void moved(std::int64_t offset);
+  /// Everything up to the sequence is published, and so is the message at `offset` that has it.
+  void published(core::Sequence sequence, std::int64_t offset);
+  void may_read_published_from(std::int64_t offset);
+  std::size_t pending_bytes() const { return pending_bytes_; }
+  std::size_t pending_records() const { return pending_hashes_.size(); }
+  base::Status flush();
+
+ private:
+  AppliedView(ViewStore store, std::string journal, core::PartitionId partition, core::StreamId owners)
+      : store_(std::move(store)), journal_(std::move(journal)), partition_(partition), owners_(owners) {}
+  base::Result<std::optional<std::string>> row(const std::string& key) const;
+
+  ViewStore store_;
+  std::string journal_;
+  core::PartitionId partition_;
+  core::StreamId owners_;
+  AppliedHead opened_at_;
+  Position position_;
+  Position written_position_;
+
+  std::vector<view::ViewChange> pending_;
+  std::map<core::Sequence, base::Hash256> pending_hashes_;
+  core::OwnerEpoch pending_epoch_ = 0;  // 0: unchanged
+  std::size_t pending_bytes_ = 0;
+};
+
+}  // namespace sandglass::engine::journal::kafka

@@ -1,0 +1,102 @@
+#include "engine/journal/kafka/catch_up.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/log.h"
+#include "engine/codec/record.h"
+
+namespace sandglass::engine::journal::kafka {
+namespace {
+
+/// So much is written to the view at once while a long log is read; a projection relies on the number of
+/// records, for all partitions of a node together.
+constexpr std::size_t kFlushBytes = 4 << 20;
+constexpr std::size_t kFlushRecords = 512;
+constexpr std::size_t kStartsEveryBytes = 32 << 20;
+constexpr std::size_t kMostStarts = 4;
+
+}  // namespace
+
+CatchUp::CatchUp(AppliedView& view, const Projection& projection)
+    : view_(view),
+      projection_(projection),
+      rule_(view.journal(), view.opened_at(),
+            [this](core::Sequence sequence) { return view_.hash_of(sequence); }) {}
+
+bool CatchUp::is_newest(const Message& message) const {
+  const auto envelope = decode_envelope(message);
+  if (!envelope || !envelope->sequenced() || envelope->sequence != rule_.head().sequence) return false;
+  const auto record = decode_record(*envelope, message.value, view_.partition());
+  return record && envelope->journal == view_.journal() && record->link.chain == rule_.head().chain;
+}
+
+void CatchUp::begin(bool at_start) {
+  from_start_ = at_start;
+  met_ = 0;
+}
+
+base::Status CatchUp::take(const Message& message) {
+  const auto envelope = decode_envelope(message);
+  Judgement judgement;
+  std::optional<core::OrderedRecord> record;
+  if (!envelope) {
+    // What is newer than this program is never skipped (J4), unless it is another's.
+    if (envelope.error().code == base::Code::format_unknown && journal_of(message) == view_.journal())
+      return std::unexpected(envelope.error());
+    judgement = rule_.judge_malformed(envelope.error().message);
+  } else {
+    if (envelope->sequenced() && envelope->journal == view_.journal()) {
+      auto decoded = decode_record(*envelope, message.value, view_.partition());
+      if (!decoded && decoded.error().code == base::Code::format_unknown)
+        return std::unexpected(decoded.error());
+      if (decoded) record = std::move(*decoded);
+    }
+    judgement = rule_.judge(*envelope, record ? std::optional(record->link.chain) : std::nullopt);
+  }
+  switch (judgement.verdict) {
+    case Verdict::pass:
+      if (envelope->kind == Kind::fence) fence_ = envelope->nonce;
+      return {};
+    case Verdict::skip:
+      if (!from_start_ || envelope->sequence <= met_ + 1) met_ = std::max(met_, envelope->sequence);
+      if (envelope->sequence == rule_.head().sequence) view_.moved(message.offset);
+      return {};
+    case Verdict::apply:
+      met_ = envelope->sequence;
+      return apply(*envelope, message, std::move(*record));
+    case Verdict::ignore:
+      base::log(base::LogLevel::warning, "kafka_message_ignored",
+                {{"partition", view_.partition()},
+                 {"offset", message.offset},
+                 {"reason", judgement.why},
+                 {"ignored", rule_.ignored()}});
+      return {};
+    case Verdict::diverged:
+    case Verdict::missing:
+      break;
+  }
+  const bool diverged = judgement.verdict == Verdict::diverged;
+  return base::fail(diverged ? base::Code::journal_diverged : base::Code::journal_incomplete,
+                    "partition " + std::to_string(view_.partition()) + ", offset " +
+                        std::to_string(message.offset) + ": " + judgement.why);
+}
+
+base::Status CatchUp::apply(const Envelope& envelope, const Message& message, core::OrderedRecord record) {
+  std::vector<view::ViewChange> changes;
+  if (envelope.kind == Kind::record && projection_) {
+    if (auto status = projection_(view_.partition(), record, changes); !status) return status;
+  }
+  view_.add(record, message.value, std::move(changes), message.offset);
+  bytes_since_start_ += message.value.size();
+  if (bytes_since_start_ >= kStartsEveryBytes) {
+    bytes_since_start_ = 0;
+    starts_.push_back(message.offset);
+    if (starts_.size() > kMostStarts) starts_.pop_front();
+    if (starts_.size() == kMostStarts) view_.may_read_published_from(starts_.front());
+  }
+  const bool much = view_.pending_bytes() >= kFlushBytes || view_.pending_records() >= kFlushRecords;
+  return much ? view_.flush() : base::Status();
+}
+
+}  // namespace sandglass::engine::journal::kafka

@@ -1,0 +1,262 @@
+// Takeovers and owners on a simulated topic partition: what was acknowledged is never lost nor doubled,
+// whoever dies when (J24–J27).
+#include "engine/journal/kafka/takeover.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/view/keys.h"
+#include "tests/engine/journal/kafka/sim_node.h"
+
+namespace sandglass::engine::journal::kafka {
+namespace {
+
+class World {
+ public:
+  explicit World(std::uint64_t seed, int nodes = 3) : random_(seed), log_(random_) {
+    for (int i = 0; i < nodes; ++i)
+      nodes_.push_back(std::make_unique<SimNode>(log_, acknowledged_, "node " + std::to_string(i) + " "));
+  }
+  SimLog& log() { return log_; }
+  SimNode& node(std::size_t number) { return *nodes_[number]; }
+  SimNode& any() { return *nodes_[base::draw_below(random_, nodes_.size())]; }
+  const std::vector<Acknowledged>& acknowledged() const { return acknowledged_; }
+
+  void step(SimNode& node) {
+    now_.monotonic_ns += 5 * SimNode::kNsPerMs;
+    now_.wall_ms += 5;
+    node.step(now_);
+  }
+  void take_over(SimNode& node, SimFaults faults = {}, bool republish = false) {
+    node.start_takeover(faults, now_, republish);
+  }
+  /// Until it serves or has given up.
+  void settle(SimNode& node) {
+    for (int i = 0; i < 100'000 && node.lives() && !node.serves(); ++i) step(node);
+  }
+  void write(SimNode& node, int batches) {
+    const std::size_t before = acknowledged_.size();
+    for (int i = 0; i < batches; ++i) node.write();
+    for (int i = 0;
+         i < 100'000 && node.lives() && acknowledged_.size() < before + static_cast<std::size_t>(batches);
+         ++i)
+      step(node);
+  }
+  /// So long that everything is published.
+  void rest(SimNode& node) {
+    for (int i = 0; i < 400; ++i) step(node);
+  }
+
+  void check() {
+    Follower everything;
+    for (const SimEntry& entry : log_.entries()) {
+      if (entry.state == SimEntry::State::marker) continue;
+      const Judgement judgement = everything.take(entry.message);
+      ASSERT_TRUE(judgement.verdict == Verdict::apply || judgement.verdict == Verdict::skip ||
+                  judgement.verdict == Verdict::pass)
+          << judgement.why;
+    }
+    for (const Acknowledged& each : acknowledged_) {
+      ASSERT_LE(each.sequence, everything.chains().size()) << "an acknowledged record is lost";
+      ASSERT_EQ(everything.chains()[each.sequence - 1], each.chain) << "sequence " << each.sequence;
+    }
+    Follower published;
+    for (const SimEntry& entry : log_.entries()) {
+      if (entry.state != SimEntry::State::committed) continue;
+      const Judgement judgement = published.take(entry.message);
+      ASSERT_TRUE(judgement.verdict == Verdict::apply || judgement.verdict == Verdict::pass)
+          << "published twice or out of order: " << judgement.why;
+    }
+  }
+
+ private:
+  tests::support::SeededRandom random_;
+  SimLog log_;
+  std::vector<Acknowledged> acknowledged_;
+  std::vector<std::unique_ptr<SimNode>> nodes_;
+  Takeover::Now now_{.monotonic_ns = 1'000'000'000, .wall_ms = 1'000'000};
+};
+
+TEST(KafkaTakeover, ANewPartitionBeginsWithAnEpoch) {
+  World world(1);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  ASSERT_TRUE(world.node(0).serves()) << world.node(0).stand();
+  EXPECT_EQ(world.node(0).head().sequence, 1u);
+  EXPECT_EQ(world.node(0).head().epoch, 1u);
+  world.check();
+}
+
+TEST(KafkaTakeover, TheUnpublishedTailIsPublishedAgainByteForByte) {
+  World world(2);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 5);
+  world.node(0).crash();
+  world.take_over(world.node(1));
+  world.settle(world.node(1));
+  ASSERT_TRUE(world.node(1).serves()) << world.node(1).stand();
+  EXPECT_GT(world.node(1).takeover()->published_again(), 0u);
+  std::map<std::string, std::vector<const Message*>> copies;
+  for (const SimEntry& entry : world.log().entries()) {
+    const auto envelope = decode_envelope(entry.message);
+    if (envelope && envelope->sequenced())
+      copies[std::to_string(envelope->sequence)].push_back(&entry.message);
+  }
+  int twice = 0;
+  for (const auto& [sequence, messages] : copies) {
+    twice += messages.size() > 1;
+    for (const Message* each : messages) {
+      EXPECT_EQ(each->key, messages[0]->key);
+      EXPECT_EQ(each->value, messages[0]->value);
+      EXPECT_EQ(each->headers, messages[0]->headers);
+    }
+  }
+  EXPECT_GT(twice, 0);
+  world.check();
+}
+
+TEST(KafkaTakeover, AStoppedOwnerIsFencedByItsNextProduceAndNothingOfItIsSeen) {
+  World world(3);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 3);
+  world.take_over(world.node(1));  // node 0 is stopped: it does not step
+  world.settle(world.node(1));
+  ASSERT_TRUE(world.node(1).serves());
+  const std::size_t before = world.log().entries().size();
+  world.node(0).write();
+  for (int i = 0; i < 1000 && world.node(0).lives(); ++i) world.step(world.node(0));
+  EXPECT_FALSE(world.node(0).lives());
+  EXPECT_EQ(world.node(0).last_completion, Completion::fenced);
+  EXPECT_EQ(world.log().entries().size(), before);
+  world.write(world.node(1), 3);
+  world.check();
+}
+
+TEST(KafkaTakeover, AnIdleOwnersTransactionEndsAndIsNotOpenedAgain) {
+  World world(4);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 1);
+  world.rest(world.node(0));
+  const std::size_t entries = world.log().entries().size();
+  for (const SimEntry& entry : world.log().entries()) EXPECT_NE(entry.state, SimEntry::State::open);
+  world.rest(world.node(0));
+  EXPECT_EQ(world.log().entries().size(), entries) << "it writes although nobody asks it to";
+  world.write(world.node(0), 1);
+  world.check();
+}
+
+TEST(KafkaTakeover, ADeletedViewIsMadeAnewFromTheTopicAlone) {
+  World world(5, 4);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  for (int i = 0; i < 30; ++i) world.write(world.node(0), 10);
+  world.rest(world.node(0));
+  const AppliedHead head = world.node(0).head();
+  world.node(0).crash();
+  world.take_over(world.node(3));
+  world.settle(world.node(3));
+  ASSERT_TRUE(world.node(3).serves()) << world.node(3).stand();
+  EXPECT_EQ(world.node(3).head().sequence, head.sequence + 1);
+  EXPECT_EQ(world.node(3).takeover()->published_again(), 0u) << "what was published is not published again";
+  const auto order = view::order_range(kPartition);
+  EXPECT_EQ(world.node(3)
+                .view()
+                .scan_now({.first = order.first, .last = order.last, .limit = 100'000})
+                ->rows.size(),
+            head.sequence + 1);
+  world.check();
+}
+
+TEST(KafkaTakeover, ALogThatLostAcknowledgedRecordsKeepsThePartitionClosedUntilSomebodyChooses) {
+  World world(6);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 20);
+  const AppliedHead head = world.node(0).head();
+  world.node(0).view().flush();
+  world.node(0).crash();
+  world.log().truncate(world.log().entries().size() / 2);
+  const std::size_t left = world.log().entries().size();
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  ASSERT_TRUE(world.node(0).error());
+  EXPECT_EQ(world.node(0).error()->code, base::Code::journal_incomplete);
+  EXPECT_NE(world.node(0).error()->message.find("to " + std::to_string(head.sequence)), std::string::npos)
+      << world.node(0).error()->message;
+  for (std::size_t i = left; i < world.log().entries().size(); ++i) {
+    const auto envelope = decode_envelope(world.log().entries()[i].message);
+    EXPECT_TRUE(!envelope || !envelope->sequenced()) << "it wrote into a log that does not fit it";
+  }
+  world.take_over(world.node(0), {}, true);
+  world.settle(world.node(0));
+  ASSERT_TRUE(world.node(0).serves()) << world.node(0).stand();
+  world.write(world.node(0), 2);
+  world.check();
+}
+
+TEST(KafkaTakeover, AnotherNodeAcceptsTheLossByHavingNoViewOfIt) {
+  World world(7);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 20);
+  world.node(0).view().flush();
+  world.node(0).crash();
+  world.log().truncate(world.log().entries().size() / 2);
+  world.take_over(world.node(1));
+  world.settle(world.node(1));
+  ASSERT_TRUE(world.node(1).serves()) << world.node(1).stand();
+  world.write(world.node(1), 30);
+  world.take_over(world.node(0));  // its view is of another history now
+  world.settle(world.node(0));
+  ASSERT_TRUE(world.node(0).error());
+  EXPECT_EQ(world.node(0).error()->code, base::Code::journal_diverged) << world.node(0).error()->message;
+}
+
+class RandomDeaths : public testing::TestWithParam<int> {};
+
+TEST_P(RandomDeaths, WhatWasAcknowledgedIsThereOnceAndInOrder) {
+  int takeovers = 0;
+  std::size_t acknowledged = 0;
+  for (int round = 0; round < 20; ++round) {
+    World world(static_cast<std::uint64_t>(GetParam()) * 1000 + static_cast<std::uint64_t>(round));
+    for (int turn = 0; turn < 600; ++turn) {
+      SimNode& node = world.any();
+      if (!node.lives()) {
+        if (!world.log().chance(60)) continue;
+        world.take_over(node, {.fail_per_mille = world.log().chance(500) ? 0U : 8U});
+        ++takeovers;
+      } else if (world.log().chance(6)) {
+        node.crash();
+      } else if (node.serves() && world.log().chance(400)) {
+        node.write();
+      } else {
+        for (std::uint64_t left = base::draw_below(world.log().random(), 30); left > 0; --left)
+          world.step(node);
+      }
+      if (node.error()) {
+        ASSERT_TRUE(node.error()->code == base::Code::outcome_unknown ||
+                    node.error()->code == base::Code::journal_fenced)
+            << node.error()->message;
+      }
+    }
+    for (std::size_t i = 0; i < 3; ++i) world.node(i).crash();
+    world.take_over(world.node(0));
+    world.settle(world.node(0));
+    ASSERT_TRUE(world.node(0).serves()) << world.node(0).stand();
+    world.write(world.node(0), 1);
+    world.rest(world.node(0));
+    world.check();
+    acknowledged += world.acknowledged().size();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(takeovers, 50);
+  EXPECT_GT(acknowledged, 200u);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomDeaths, testing::Range(0, 10));
+
+}  // namespace
+}  // namespace sandglass::engine::journal::kafka
