@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "engine/base/core_limit.h"
 #include "engine/base/unique_fd.h"
 
 namespace sandglass::engine::base {
@@ -115,8 +116,8 @@ void set_process_limits(std::size_t max_memory_bytes) {
     files.rlim_cur = files.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
+  const rlimit no_dump{kNoCoreDump, kNoCoreDump};
+  ::setrlimit(RLIMIT_CORE, &no_dump);
   const rlimit memory{max_memory_bytes, max_memory_bytes};
   ::setrlimit(RLIMIT_DATA, &memory);
 }

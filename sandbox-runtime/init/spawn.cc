@@ -210,8 +210,7 @@ bool pass_barrier(const Child& child) {
     if (dup2(from, to) != to) give_up(child, output);
   }
   const frames::ExecStart& request = child.request;
-  if (!set_limit(RLIMIT_CORE, 0) ||
-      (request.open_files > 0 && !set_limit(RLIMIT_NOFILE, request.open_files)) ||
+  if ((request.open_files > 0 && !set_limit(RLIMIT_NOFILE, request.open_files)) ||
       (request.processes > 0 && !set_limit(RLIMIT_NPROC, processes_for(request.processes))) ||
       (request.cpu_seconds > 0 && !set_limit(RLIMIT_CPU, request.cpu_seconds, request.cpu_seconds + 1))) {
     give_up(child, limits);

@@ -14,12 +14,26 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "engine/base/core_limit.h"
+
 namespace sandglass::sandbox_runtime::provider::linux_jail {
 namespace {
 
 int set_limit(__rlimit_resource kind, std::uint64_t value) {
   const rlimit limit{value, value};
   return ::setrlimit(kind, &limit) == 0 ? 0 : errno;
+}
+
+/// Without root nobody raises a hard limit; a lower one than asked for still holds.
+int limit_to(__rlimit_resource kind, std::uint64_t most) {
+  rlimit now{};
+  return ::getrlimit(kind, &now) == 0 ? set_limit(kind, std::min<std::uint64_t>(most, now.rlim_max)) : errno;
+}
+
+/// Whoever may have no core files at all, and may not raise that, is left with it. The filter keeps it so.
+int keep_crashes_inside() {
+  const int error = set_limit(RLIMIT_CORE, engine::base::kNoCoreDump);
+  return error == EPERM ? set_limit(RLIMIT_CORE, 0) : error;
 }
 
 constexpr int kKept[] = {CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP};
@@ -35,15 +49,15 @@ int take_identity(const PlanView& plan) {
 
 int set_rlimits(const PlanView& plan) {
   const PlanHeader& header = plan.header();
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return errno;
-  // Without root nobody raises a hard limit; a lower one than asked for still holds.
-  const std::uint64_t most = plan.has(kPlanRootless) ? files.rlim_max : header.open_files;
-  if (const int error = set_limit(RLIMIT_NOFILE, std::min<std::uint64_t>(most, header.open_files)))
-    return error;
-  if (const int error = set_limit(RLIMIT_CORE, 0)) return error;
-  if (const int error = set_limit(RLIMIT_MEMLOCK, 64 << 10)) return error;
-  if (const int error = set_limit(RLIMIT_MSGQUEUE, 800 << 10)) return error;
+  const bool rootless = plan.has(kPlanRootless);
+  const auto files =
+      rootless ? limit_to(RLIMIT_NOFILE, header.open_files) : set_limit(RLIMIT_NOFILE, header.open_files);
+  if (files != 0) return files;
+  if (const int error = keep_crashes_inside()) return error;
+  if (const int error = limit_to(RLIMIT_MEMLOCK, 64 << 10)) return error;
+  // These two rootless count for the user on the machine, too, who usually has 800 KiB and many thousands.
+  if (const int error = limit_to(RLIMIT_MSGQUEUE, (rootless ? 200 : 800) << 10)) return error;
+  if (const int error = limit_to(RLIMIT_SIGPENDING, 4096)) return error;
   if (const int error = set_limit(RLIMIT_NICE, 0)) return error;
   if (const int error = set_limit(RLIMIT_RTPRIO, 0)) return error;
   if (header.processes != 0) {

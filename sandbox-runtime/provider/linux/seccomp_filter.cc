@@ -4,6 +4,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -111,6 +112,51 @@ Program clone_rule() {
   return one_of(0, kNamespaces, {0}, EPERM);
 }
 
+/// `null` if the argument is a null pointer, else `other`.
+Program null_or(int index, const Program& null, const Program& other) {
+  Program low_is_zero;
+  load(low_is_zero, offsetof(seccomp_data, args) + static_cast<std::size_t>(index) * 8 + 4);
+  when(low_is_zero, 0, null);
+  low_is_zero.insert(low_is_zero.end(), other.begin(), other.end());
+  Program block;
+  load_arg(block, index);
+  when(block, 0, low_is_zero);
+  block.insert(block.end(), other.begin(), other.end());
+  return block;
+}
+
+/// The limit of core files stays what keeps crashes from the machine (core_limit.h), and is not lowered
+/// either. Programs with secrets set it to 0 and end if they cannot, so that says that it has worked; what
+/// asks for the former limit with the same call cannot be told one.
+Program setrlimit_rule() {
+  Program block;
+  load_arg(block, 0);
+  Program done;
+  refuse(done, 0);
+  when(block, RLIMIT_CORE, done);
+  allow(block);
+  return block;
+}
+
+/// Rootless, init and commands share one uid, by which the kernel would let them set each other's limits.
+Program prlimit_rule() {
+  Program done;
+  refuse(done, 0);
+  Program no;
+  refuse(no, EPERM);
+  Program allowed;
+  allow(allowed);
+  Program own;
+  load_arg(own, 1);
+  when(own, RLIMIT_CORE, null_or(2, allowed, null_or(3, done, no)));
+  allow(own);
+  Program block;
+  load_arg(block, 0);
+  when(block, 0, own);
+  refuse(block, EPERM);
+  return block;
+}
+
 Program personality_rule() {
   return one_of(0, ~0u, {0, 8, 0x20000, 0x20008, 0x40000, 0xffffffff}, EPERM);
 }
@@ -134,8 +180,8 @@ std::vector<Range> ranges() {
                                               {__NR_ioctl, ioctl_rule()},
                                               {__NR_clone, clone_rule()},
                                               {__NR_personality, personality_rule()}};
-  // Rootless, init and commands share one uid, by which the kernel would let them set each other's limits.
-  answers.emplace(__NR_prlimit64, one_of(0, ~0u, {0}, EPERM));
+  answers.emplace(__NR_setrlimit, setrlimit_rule());
+  answers.emplace(__NR_prlimit64, prlimit_rule());
   // Says that it has worked: it would write back every file system of the machine, for all the others to
   // wait.
   Program nothing;

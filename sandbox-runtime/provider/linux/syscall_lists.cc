@@ -239,7 +239,6 @@ constexpr int kAllowed[] = {
     __NR_setresgid,
     __NR_setresuid,
     __NR_setreuid,
-    __NR_setrlimit,
     __NR_setsid,
     __NR_setsockopt,
     __NR_setuid,

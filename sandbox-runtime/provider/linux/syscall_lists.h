@@ -1,6 +1,6 @@
 // The two lists that the system call filter is made of. Calls with rules of their own (socket, socketpair,
-// ioctl, clone, personality, prlimit64, sync) are in neither; clone3, io_uring_* and everything unnamed
-// answer ENOSYS.
+// ioctl, clone, personality, setrlimit, prlimit64, sync) are in neither; clone3, io_uring_* and everything
+// unnamed answer ENOSYS.
 #pragma once
 
 #include <span>

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -20,8 +21,8 @@ constexpr std::uint32_t kHere = AUDIT_ARCH_X86_64;
 #else
 constexpr std::uint32_t kHere = AUDIT_ARCH_AARCH64;
 #endif
-const std::set<int> kWithRules = {__NR_socket,      __NR_socketpair, __NR_ioctl, __NR_clone,
-                                  __NR_personality, __NR_prlimit64,  __NR_sync};
+const std::set<int> kWithRules = {__NR_socket,      __NR_socketpair, __NR_ioctl,     __NR_clone,
+                                  __NR_personality, __NR_setrlimit,  __NR_prlimit64, __NR_sync};
 
 struct Answer {
   std::uint32_t action = 0;
@@ -107,7 +108,23 @@ TEST(FilterTest, CallsWithRulesLookAtTheLowHalfOfTheirArguments) {  // ADV-B14, 
   EXPECT_EQ(answer(__NR_personality, 0x0400000, 0, 0), refused_with(EPERM));
   EXPECT_EQ(answer(__NR_prlimit64, 0, 7, 0), SECCOMP_RET_ALLOW);
   EXPECT_EQ(answer(__NR_prlimit64, 1, 7, 0), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_setrlimit, RLIMIT_NOFILE, 0, 0), SECCOMP_RET_ALLOW);
   EXPECT_EQ(answer(__NR_sync, 0, 0, 0), refused_with(0));
+}
+
+// core_limit.h: nobody changes the limit, everybody may ask for it.
+TEST(FilterTest, TheLimitOfCoreFilesStays) {  // ADV-B17
+  const auto program = build_filter();
+  constexpr std::uint64_t kHigh = 0xabcd00000000;
+  EXPECT_EQ(run(program, {__NR_setrlimit, kHere, 0, {RLIMIT_CORE | kHigh, 1}}).action, refused_with(0));
+  const auto prlimit = [&](std::uint64_t wanted, std::uint64_t former) {
+    return run(program, {__NR_prlimit64, kHere, 0, {kHigh, RLIMIT_CORE | kHigh, wanted, former}}).action;
+  };
+  for (const std::uint64_t somewhere : {std::uint64_t{0x1000}, std::uint64_t{0x7fff} << 32}) {
+    EXPECT_EQ(prlimit(0, somewhere), SECCOMP_RET_ALLOW);
+    EXPECT_EQ(prlimit(somewhere, 0), refused_with(0));
+    EXPECT_EQ(prlimit(somewhere, somewhere), refused_with(EPERM));
+  }
 }
 
 // The kernel runs the program once for every number that it knows whenever it is loaded: for each sandbox.
