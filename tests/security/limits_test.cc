@@ -1,9 +1,11 @@
 // Whoever takes too much meets the right limit, and the neighbours do not notice (V9, ADV-A11, A13, B1 to
 // B6).
+#include <sys/inotify.h>
+
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 
+#include "engine/base/unique_fd.h"
 #include "tests/security/attack_rig.h"
 
 namespace sandglass::tests {
@@ -47,14 +49,6 @@ class LimitsTest : public AttackTest {
 /// What only root can promise; not registered for others.
 class RootLimitsTest : public LimitsTest {};
 
-std::size_t resident_kib(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6));
-  }
-  return 0;
-}
-
 TEST_F(RootLimitsTest, AMemoryHogOfAnyKindIsEndedAndNobodyElse) {  // ADV-B2, A13
   auto beside = neighbour(box_);
   for (const char* kind : {"plain", "locked", "many", "shm", "memfd", "sysv"}) {
@@ -68,6 +62,35 @@ TEST_F(RootLimitsTest, AMemoryHogOfAnyKindIsEndedAndNobodyElse) {  // ADV-B2, A1
   const auto pipes = attack({"memory", "pipes"}, {.memory_bytes = 128u << 20, .wall_ms = 700});
   EXPECT_TRUE(pipes->timed_out || hits(pipes).find("memory") != std::string::npos) << describe(pipes);
   beside.expect_undisturbed();
+}
+
+TEST_F(RootLimitsTest, WhatIsLeftInSocketsIsBoundedForEachSandbox) {  // ADV-A13
+  const auto result = attack({"memory", "sockets"}, {.memory_bytes = 128u << 20, .wall_ms = 30'000});
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  if (hits(result) == "memory") return;  // a unified group counts them as memory
+  EXPECT_EQ(result->exit_code, 0) << describe(result);
+  EXPECT_LT(std::strtoull(result->out.c_str(), nullptr, 10), 48u) << "MiB: " << describe(result);
+}
+
+TEST_F(LimitsTest, WhatTheKernelCountsByUserIsLeftToOthers) {  // ADV-B17
+  const auto other = make();
+  std::string said;
+  std::promise<void> taken;
+  auto holding = rig().begin(box_, request({"counters"}, {.wall_ms = 60'000}),
+                             [&, told = false](const provider::OutputChunk& chunk) mutable {
+                               said += chunk.bytes;
+                               if (told || !said.ends_with("done\n")) return;
+                               told = true;
+                               taken.set_value();
+                             });
+  taken.get_future().wait();
+  EXPECT_EQ(said, "inotify some\ntimers some\nqueues some\ndone\n");
+  const auto look = rig().exec(other, request({"counters", "look"}));
+  EXPECT_EQ(look->exit_code, 0) << describe(look);
+  const engine::base::UniqueFd of_the_machine(::inotify_init1(IN_CLOEXEC));
+  EXPECT_TRUE(of_the_machine.valid()) << "this user on the machine has none left";
+  ASSERT_TRUE(rig().destroy(box_).has_value());
+  EXPECT_EQ(holding.get().error().code, engine::base::Code::sandbox_lost);
 }
 
 TEST_F(RootLimitsTest, AForkBombMeetsThePidsLimitAndIsEndedByDefault) {  // ADV-B1, V9 on_limit
@@ -144,7 +167,7 @@ TEST_F(LimitsTest, ATemplateMayEndWhoFillsTheDiskOrPrintsTooMuch) {  // V9 on_li
 
 TEST_F(LimitsTest, AFloodIsCutAndCountedByTheByte) {  // ADV-B6, FR-140
   auto beside = neighbour(box_);
-  const std::size_t before = resident_kib(rig().host_pid());
+  const std::size_t before = HostRig::resident_kib(rig().host_pid());
   const std::uint64_t size = is_long() ? 10'000'000'000 : 200'000'000;
   const auto result = attack({"flood", std::to_string(size)}, {.wall_ms = 300'000, .output_bytes = 1 << 20});
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -152,8 +175,19 @@ TEST_F(LimitsTest, AFloodIsCutAndCountedByTheByte) {  // ADV-B6, FR-140
   EXPECT_EQ(hits(result), "output");
   EXPECT_EQ(result->out_total, size + 20);
   EXPECT_TRUE(result->out.ends_with("the-end"));
-  EXPECT_LT(resident_kib(rig().host_pid()), before + (32u << 10));
+  EXPECT_LT(HostRig::resident_kib(rig().host_pid()), before + (32u << 10));
   beside.expect_undisturbed();
+}
+
+TEST_F(RootLimitsTest, AQuotaHoldsHoweverManyProcessorsACommandTakes) {  // ADV-B3
+  auto tmpl = HostRig::small_template();
+  tmpl.limits.cpu.value = 300;  // of one processor
+  const auto slow = make(tmpl);
+  const auto result = rig().exec(slow, request({"spin", "8"}, {.wall_ms = 2'000}));
+  EXPECT_EQ(hits(result), "exec_wall") << describe(result);
+  const std::uint64_t wall_ns = result->duration_ms * 1'000'000;
+  EXPECT_GT(result->cpu_ns, wall_ns / 20);
+  EXPECT_LT(result->cpu_ns, wall_ns * 45 / 100) << "of " << wall_ns;
 }
 
 TEST_F(LimitsTest, EndlessSleepAndEndlessWorkEndInTime) {  // ADV-B3, B5

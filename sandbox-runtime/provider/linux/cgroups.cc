@@ -26,6 +26,10 @@ using engine::base::UniqueFd;
 constexpr Controller kControllers[] = {Controller::memory, Controller::pids, Controller::cpu,
                                        Controller::cpuacct};
 constexpr std::uint64_t kPeriodUs = 100'000;
+/// Of a group's memory, and in any case.
+constexpr std::uint64_t kSocketPart = 8;
+constexpr std::uint64_t kLeastSocketBytes = 4ULL << 20;
+constexpr std::uint64_t kMostSocketBytes = 64ULL << 20;
 
 std::string_view name_of(Controller controller) {
   switch (controller) {
@@ -166,8 +170,16 @@ Status Cgroups::set_memory(const std::string& group, std::uint64_t bytes) const 
   // Swap would make the limit soft. Machines without swap accounting have neither file.
   const std::string swap =
       root->path + "/" + group + (root->unified ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes");
-  const int error = write_file(swap, root->unified ? "0" : value);
-  return error == 0 || error == ENOENT || error == EOPNOTSUPP ? Status{} : group_failed(swap, error);
+  const auto wrote = [](int error) { return error == 0 || error == ENOENT || error == EOPNOTSUPP; };
+  if (const int error = write_file(swap, root->unified ? "0" : value); !wrote(error))
+    return group_failed(swap, error);
+  if (root->unified) return {};
+  // What waits in sockets is no part of a v1 group's memory; without a limit of its own one sandbox could
+  // take what the machine has for all of them.
+  const std::string sockets = root->path + "/" + group + "/memory.kmem.tcp.limit_in_bytes";
+  const std::uint64_t part = std::clamp(bytes / kSocketPart, kLeastSocketBytes, kMostSocketBytes);
+  const int error = write_file(sockets, std::to_string(part));
+  return wrote(error) ? Status{} : group_failed(sockets, error);
 }
 
 Status Cgroups::set_cpu_factor(const std::string& group, std::uint64_t factor) const {

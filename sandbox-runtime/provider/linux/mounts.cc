@@ -230,8 +230,9 @@ int make_devices(const PlanView& plan, int root) {
 }
 
 int mount_terminals(int root) {
+  // The machine has some thousands for everybody together.
   const UniqueFd pts =
-      new_file_system("devpts", {{"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0600"}},
+      new_file_system("devpts", {{"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0600"}, {"max", "64"}},
                       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   if (!pts) return errno;
   return attach(pts.get(), root, "dev/pts");

@@ -1,5 +1,6 @@
 #include "sandbox-runtime/provider/linux/namespaces.h"
 
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -65,14 +66,27 @@ int leave_host_names(bool rootless) {
   // Segments of shared memory end with their last user, so that none outlives its exec (B18). Where /proc/sys
   // cannot be written they still count for the sandbox and end with it.
   write_file("/proc/sys/kernel/shm_rmid_forced", "1");
-  if (rootless) return 0;
+  if (rootless) {
+    // Counted for this user on the machine as well (enter_user_namespace), who has 128 unless somebody chose.
+    write_file("/proc/sys/user/max_inotify_instances", "32");
+    return 0;
+  }
   // Init is not a victim of the out-of-memory killer (V9). Where root lacks CAP_SYS_RESOURCE it stays an
   // ordinary one, smaller than any command; `doctor` says so.
   const int error = write_file("/proc/self/oom_score_adj", "-1000");
   return error == EACCES ? 0 : error;
 }
 
-int enter_user_namespace() {
+int enter_user_namespace(std::uint32_t owner) {
+  constexpr auto kStays = static_cast<uid_t>(-1);
+  if (::setresgid(kStays, owner, kStays) != 0 || ::setresuid(kStays, owner, kStays) != 0) return errno;
+  // The effective privilege goes with the number; where only the privileged make user namespaces it is
+  // needed.
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  if (::syscall(__NR_capget, &header, data) != 0) return errno;
+  for (auto& word : data) word.effective = word.permitted;
+  if (::syscall(__NR_capset, &header, data) != 0) return errno;
   return ::unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
 }
 

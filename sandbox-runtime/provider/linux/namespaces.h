@@ -26,6 +26,9 @@ int write_maps(pid_t child, bool rootless, std::uint32_t uid_base);
 /// (root).
 int enter_groups(std::span<const int> procs_fds);
 int leave_host_names(bool rootless);
-int enter_user_namespace();
+/// Root. What the kernel counts for each user (inotify, pending signals, timers, message queues) it counts
+/// for the owner of the user namespace as well: `owner` is a number of this sandbox alone and not root, whose
+/// processes on the machine would go without.
+int enter_user_namespace(std::uint32_t owner);
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

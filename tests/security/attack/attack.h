@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace sandglass::tests::attack {
 
@@ -14,6 +15,8 @@ int breaches();
 std::string error_name(int error);
 /// The command's arguments after its name.
 std::uint64_t number(char** argv, int index, std::uint64_t otherwise);
+/// Sends `packet` with so many copies of descriptor 0; true if the socket took it.
+bool send_descriptors(int socket, int copies, std::string_view packet);
 
 // kernel.cc
 int kernel(char** argv);   // calls, sockets, namespaces, privileges
@@ -27,7 +30,7 @@ int deep(char** argv);  // LEVELS
 int wide(char** argv);  // FILES
 int swap(char** argv);  // A B: exchanged for ever
 // hogs.cc
-int memory(char** argv);  // plain|locked|many|shm|memfd|pipes|sysv
+int memory(char** argv);  // plain|locked|many|shm|memfd|pipes|sysv|sockets
 int forks(char** argv);   // bomb|few
 int disk(char** argv);    // keep|remove
 int inodes(char** argv);
@@ -35,6 +38,7 @@ int spin(char** argv);     // THREADS
 int zombies(char** argv);  // COUNT
 int descriptors(char** argv);
 int queues(char** argv);     // leaves System V and POSIX objects behind; "look": for those of others
+int counters(char** argv);   // takes all that the kernel counts by user; "look": is anything left?
 int neighbour(char** argv);  // MS, or until a file "stop" is there: works, and tells what failed
 // floods.cc
 int flood(char** argv);  // BYTES of kinds that hurt terminals

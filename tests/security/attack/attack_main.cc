@@ -1,10 +1,12 @@
 // sandbox-attack NAME [ARGUMENTS…], see attack.h. As the first process of a sandbox it is a hostile init.
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "tests/security/attack/attack.h"
 
@@ -18,11 +20,12 @@ struct Named {
   int (*run)(char** argv);
 };
 constexpr Named kAttacks[] = {
-    {"kernel", kernel},       {"foreign", foreign}, {"files", files},     {"find", find},
-    {"env", environment},     {"deep", deep},       {"wide", wide},       {"swap", swap},
-    {"memory", memory},       {"forks", forks},     {"disk", disk},       {"inodes", inodes},
-    {"spin", spin},           {"zombies", zombies}, {"fds", descriptors}, {"queues", queues},
-    {"neighbour", neighbour}, {"flood", flood},     {"both", both},       {"split", split},
+    {"kernel", kernel},     {"foreign", foreign},     {"files", files},     {"find", find},
+    {"env", environment},   {"deep", deep},           {"wide", wide},       {"swap", swap},
+    {"memory", memory},     {"forks", forks},         {"disk", disk},       {"inodes", inodes},
+    {"spin", spin},         {"zombies", zombies},     {"fds", descriptors}, {"queues", queues},
+    {"counters", counters}, {"neighbour", neighbour}, {"flood", flood},     {"both", both},
+    {"split", split},
 };
 
 }  // namespace
@@ -50,6 +53,24 @@ std::uint64_t number(char** argv, int index, std::uint64_t otherwise) {
     if (argv[i] == nullptr) return otherwise;
   }
   return std::strtoull(argv[index], nullptr, 10);
+}
+
+bool send_descriptors(int socket, int copies, std::string_view packet) {
+  const std::vector<int> batch(static_cast<std::size_t>(copies), 0);
+  const std::size_t bytes = batch.size() * sizeof(int);
+  std::vector<char> space(CMSG_SPACE(bytes));
+  iovec part{const_cast<char*>(packet.data()), packet.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(head), batch.data(), bytes);
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(packet.size());
 }
 
 }  // namespace sandglass::tests::attack

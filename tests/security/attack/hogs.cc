@@ -1,6 +1,8 @@
 // What takes as much as it can get, and the neighbour that must not notice.
 #include <fcntl.h>
 #include <mqueue.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
@@ -18,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -73,6 +76,53 @@ void fill_file(int fd) {
   }
 }
 
+/// Pages of the whole machine in buffers of TCP and UDP.
+std::uint64_t socket_pages() {
+  std::ifstream file("/proc/net/sockstat");
+  std::uint64_t pages = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t at = line.find(" mem ");
+    if ((line.starts_with("TCP:") || line.starts_with("UDP:")) && at != std::string::npos)
+      pages += std::strtoull(line.c_str() + at + 5, nullptr, 10);
+  }
+  return pages;
+}
+
+/// A socket of its own that listens or is bound, on loopback.
+int bound_socket(int type, sockaddr_in& where) {
+  const int fd = ::socket(AF_INET, type | SOCK_NONBLOCK, 0);
+  where = {};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof where;
+  ::bind(fd, reinterpret_cast<sockaddr*>(&where), size);
+  if (type == SOCK_STREAM) ::listen(fd, 1);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&where), &size);
+  return fd;
+}
+
+/// As much in the buffers of loopback sockets as goes; tells how many MiB the machine has in them more.
+int take_sockets() {
+  const std::uint64_t before = socket_pages();
+  const std::vector<char> bytes(60'000, 's');
+  constexpr int kLarge = 1 << 30;
+  for (int i = 0; i < 450; ++i) {
+    const int type = i % 2 == 0 ? SOCK_STREAM : SOCK_DGRAM;
+    sockaddr_in where;
+    const int taker = bound_socket(type, where);
+    const int giver = ::socket(AF_INET, type | SOCK_NONBLOCK, 0);
+    if (taker < 0 || giver < 0) break;
+    ::setsockopt(taker, SOL_SOCKET, SO_RCVBUF, &kLarge, sizeof kLarge);
+    ::setsockopt(giver, SOL_SOCKET, SO_SNDBUF, &kLarge, sizeof kLarge);
+    ::connect(giver, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+    for (int sent = 0; sent < 200 && ::send(giver, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0; ++sent) {
+    }
+  }
+  const std::uint64_t after = socket_pages();
+  std::printf("%llu\n", static_cast<unsigned long long>(after > before ? (after - before) >> 8 : 0));
+  return 0;
+}
+
 std::int64_t now_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -97,6 +147,7 @@ int memory(char** argv) {  // B2, A13
   if (kind == "memfd") fill_file(static_cast<int>(::syscall(SYS_memfd_create, "fill", 0)));
   if (kind == "pipes") take_pipes();
   if (kind == "sysv") take_shared();
+  if (kind == "sockets") return take_sockets();
   sleep_for_ever();
 }
 
@@ -140,7 +191,10 @@ int inodes(char**) {
   return 1;
 }
 
-int spin(char** argv) {  // B3
+int spin(char** argv) {  // B3: on every processor that it can have
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, &all);
   std::vector<std::thread> threads;
   for (std::uint64_t i = 1; i < number(argv, 0, 1); ++i) {
     try {
@@ -191,21 +245,7 @@ int descriptors(char**) {  // B17: descriptors on their way count as well
   int pair[2];
   bool more = true;
   while (more && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0) {
-    std::vector<int> batch(200, 0);
-    std::vector<char> space(CMSG_SPACE(batch.size() * sizeof(int)));
-    char byte = 'x';
-    iovec part{&byte, 1};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = space.data();
-    message.msg_controllen = space.size();
-    cmsghdr* head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(batch.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(head), batch.data(), batch.size() * sizeof(int));
-    while (sent < 1'000'000 && ::sendmsg(pair[0], &message, MSG_NOSIGNAL) == 1) sent += 200;
+    while (sent < 1'000'000 && send_descriptors(pair[0], 200, "x")) sent += 200;
     more = errno == EAGAIN && sent < 1'000'000;
   }
   std::printf("%d %s %d\n", opened, error_name(first_error).c_str(), sent);
@@ -224,6 +264,32 @@ int queues(char** argv) {    // B18
   const int queue = ::msgget(4711, IPC_CREAT | 0666);
   const mqd_t posix = ::mq_open("/attack", O_CREAT | O_RDWR, 0666, nullptr);
   std::printf("%d%d%d %s\n", memory_id >= 0, semaphore >= 0, queue >= 0, posix >= 0 ? "posix" : "no posix");
+  return 0;
+}
+
+int counters(char** argv) {  // B17: for each of these the machine has so many for one user
+  const bool look = argv[0] != nullptr;
+  const auto more = [&](const char* name, auto take) {
+    int taken = 0;
+    while (taken < (look ? 1 : 200'000) && take(taken)) ++taken;
+    if (look && taken == 0) breach("B17 others have left no %s: %s", name, error_name(errno).c_str());
+    if (!look) std::printf("%s %s\n", name, taken > 0 ? "some" : "none");
+  };
+  more("inotify", [](int) { return ::syscall(SYS_inotify_init1, O_CLOEXEC) >= 0; });
+  more("timers", [](int) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGUSR1;
+    timer_t timer{};
+    return ::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+  });
+  more("queues", [](int number) {
+    const std::string name = "/attack-" + std::to_string(number);
+    return ::mq_open(name.c_str(), O_CREAT | O_RDWR, 0600, nullptr) >= 0;
+  });
+  std::printf("done\n");
+  std::fflush(stdout);
+  if (!look) sleep_for_ever();
   return 0;
 }
 

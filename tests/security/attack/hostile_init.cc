@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <ctime>
 #include <random>
 #include <string>
@@ -32,24 +31,6 @@ void hello() {
 
 [[noreturn]] void wait_for_the_end() {
   for (;;) ::pause();
-}
-
-void send_descriptors(int socket, int count) {
-  std::vector<int> batch(static_cast<std::size_t>(count), 0);
-  std::vector<char> space(CMSG_SPACE(batch.size() * sizeof(int)));
-  std::string packet(8, '\1');
-  iovec part{packet.data(), packet.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(batch.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(head), batch.data(), batch.size() * sizeof(int));
-  (void)!::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /// Answers every command at once with an end that it has not come to.
@@ -111,13 +92,15 @@ int be_init() {
     case Hostile::lies:
       hello();
       lie();
-    case Hostile::gives_descriptors:
+    case Hostile::gives_descriptors: {
+      const std::string packet(8, '\1');
       for (int i = 0; i < 200; ++i) {
-        send_descriptors(kControl, 200);
-        send_descriptors(kBarrier, 200);
+        (void)send_descriptors(kControl, 200, packet);
+        (void)send_descriptors(kBarrier, 200, packet);
       }
       hello();
       wait_for_the_end();
+    }
     case Hostile::crowds_barrier:
       hello();
       for (;;) {
