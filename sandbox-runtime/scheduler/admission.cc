@@ -1,7 +1,9 @@
 #include "sandbox-runtime/scheduler/admission.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 namespace sandglass::sandbox_runtime::scheduler {
 
@@ -33,6 +35,26 @@ std::string_view binding_limit(const State& state, const Claim& claim) {
   });
   return static_cast<std::uint64_t>(of_user) >= state.limits.per_user ? "user" : "";
 }
+
+/// How many claims each tenant has, and each of its users.
+struct Shares {
+  std::map<std::string, std::size_t> tenants;
+  std::map<std::pair<std::string, std::string>, std::size_t> users;
+
+  void add(const Claim& claim) {
+    ++tenants[claim.tenant];
+    ++users[{claim.tenant, claim.user}];
+  }
+  std::size_t of_tenant(const Claim& claim) const { return count(tenants, claim.tenant); }
+  std::size_t of_user(const Claim& claim) const { return count(users, {claim.tenant, claim.user}); }
+
+ private:
+  template <class Key>
+  static std::size_t count(const std::map<Key, std::size_t>& counts, const Key& key) {
+    const auto found = counts.find(key);
+    return found == counts.end() ? 0 : found->second;
+  }
+};
 
 std::string limit_text(const AdmissionLimits& limits, std::string_view limit) {
   if (limit == "global")
@@ -75,7 +97,7 @@ class Turn {
     const bool hopeless = state_.limits.global == 0 || state_.limits.per_user == 0;
     if (hopeless || request.wait_timeout_ms <= 0) {
       refuse(0, claim, base::Code::quota_exceeded, limit, limit_text(state_.limits, limit) + "; retry later");
-    } else if (state_.queue.size() >= state_.limits.queue) {
+    } else if (state_.queue.size() >= state_.limits.queue && !make_room(claim)) {
       refuse(0, claim, base::Code::overloaded, "queue", limit_text(state_.limits, "queue") + "; retry later");
     } else {
       enqueue(std::move(claim), request.wait_timeout_ms);
@@ -179,21 +201,55 @@ class Turn {
     writer_.send(pool, id, core::LeaseCancelled{});
   }
 
-  /// Gives free places to the longest waiting claims whose user is below its limit.
+  /// The claim that is next: of the tenant with the fewest places, of its user with the fewest, the one that
+  /// waits longest; so that nobody's many claims keep out another's few (ADV-E19). None: nobody may have a
+  /// place now.
+  const Waiting* next_waiting() const {
+    Shares held;
+    for (const auto& [id, reservation] : state_.reservations) held.add(reservation.claim);
+    const Waiting* best = nullptr;
+    for (const Waiting& waiting : state_.queue) {
+      if (held.of_user(waiting.claim) >= state_.limits.per_user) continue;
+      const auto share = [&](const Claim& claim) {
+        return std::pair(held.of_tenant(claim), held.of_user(claim));
+      };
+      if (best == nullptr || share(waiting.claim) < share(best->claim)) best = &waiting;
+    }
+    return best;
+  }
+
   void serve_queue() {
     bool moved = false;
-    for (std::size_t i = 0; i < state_.queue.size();) {
-      if (state_.reservations.size() >= state_.limits.global) break;
-      const Waiting waiting = state_.queue[i];
-      if (!binding_limit(state_, waiting.claim).empty()) {
-        ++i;
-        continue;
-      }
+    while (state_.reservations.size() < state_.limits.global) {
+      const Waiting* next = next_waiting();
+      if (next == nullptr) break;
+      const Waiting waiting = *next;
       writer_.end_timer(queue_timer(waiting.number), waiting.until_ms);
       reserve(waiting.number, waiting.claim);  // takes it out of the queue
       moved = true;
     }
     if (moved) tell_positions();
+  }
+
+  /// The queue is full: the newest claim of whoever has clearly more in it than this claim's tenant, or else
+  /// its user, gives way. False: nobody has.
+  bool make_room(const Claim& claim) {
+    Shares queued;
+    for (const Waiting& waiting : state_.queue) queued.add(waiting.claim);
+    const Waiting* victim = nullptr;
+    for (const Waiting& waiting : state_.queue) {
+      const Claim& other = waiting.claim;
+      const bool heavy = other.tenant == claim.tenant ? queued.of_user(other) > queued.of_user(claim) + 1
+                                                      : queued.of_tenant(other) > queued.of_tenant(claim) + 1;
+      const auto share = [&](const Claim& of) { return std::pair(queued.of_tenant(of), queued.of_user(of)); };
+      if (heavy && (victim == nullptr || share(other) >= share(victim->claim))) victim = &waiting;
+    }
+    if (victim == nullptr) return false;
+    const Waiting gone = *victim;
+    writer_.end_timer(queue_timer(gone.number), gone.until_ms);
+    refuse(gone.number, gone.claim, base::Code::overloaded, "queue",
+           limit_text(state_.limits, "queue") + ", most of them yours; retry later");
+    return true;
   }
 
   void tell_positions() {

@@ -1,5 +1,6 @@
 #include "sandbox-runtime/scheduler/admission.h"
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -80,6 +81,73 @@ TEST(Admission, AThousandClaimsForAHundredPlacesGetEachPlaceOnce) {  // ADV-E1
   ASSERT_EQ(served.size(), 1000U);
   for (int i = 0; i < 1000; ++i)
     ASSERT_EQ(served[static_cast<std::size_t>(i)], run(i)) << "in order of arrival";
+}
+
+/// One tenant asks without an end. Another that asks now and then is served next, and one that asks as much
+/// has half.
+TEST(Admission, AFloodKeepsNobodyElseOut) {  // ADV-E19, Q5
+  Admission stream = admission({.global = 10, .per_user = 5, .queue = 100});
+  int runs = 0;
+  std::map<core::StreamId, std::string> tenants;
+  std::map<std::string, int> served;
+  std::map<std::string, int> refused;
+  const auto look = [&] {
+    for (const core::Message& message : stream.last.messages) {
+      if (const auto* reserved = std::get_if<core::LeaseReserved>(&message.body)) ++served[reserved->tenant];
+      if (std::holds_alternative<core::LeaseRefused>(message.body)) ++refused[tenants.at(message.target)];
+    }
+  };
+  const auto ask = [&](const std::string& tenant) {
+    tenants[run(++runs)] = tenant;
+    auto claim = wanted("user-" + std::to_string(runs % 20), 80'000'000);
+    claim.tenant = tenant;
+    ASSERT_TRUE(stream.apply(received(run(runs), "c", claim), runs));
+    look();
+  };
+  // the place that was given first, of this tenant or of anybody
+  const auto free_one = [&](const std::string& tenant = "") {
+    std::uint64_t first = 0;
+    for (const auto& [id, reservation] : stream.state.reservations) {
+      const std::uint64_t number = std::stoul(id.substr(2));
+      const bool counts = tenant.empty() || reservation.claim.tenant == tenant;
+      if (counts && (first == 0 || number < first)) first = number;
+    }
+    const std::string id = "r-" + std::to_string(first);
+    ASSERT_TRUE(stream.apply(received(pool_stream("default"), id, core::ReservationFreed{id}), runs));
+    look();
+  };
+  for (int i = 0; i < 2'000; ++i) ask("a");
+  EXPECT_EQ(served["a"], 10);
+  for (int i = 1; i <= 100; ++i) {
+    ask("b");
+    free_one("a");
+    ASSERT_EQ(served["b"], i) << "it waits for one place to become free and for nobody before it";
+    free_one("b");
+    for (int j = 0; j < 5; ++j) ask("a");
+  }
+  EXPECT_EQ(refused["b"], 0);
+  served.clear();
+  for (int i = 0; i < 1'000; ++i) {
+    for (int j = 0; j < 3; ++j) ask(j % 2 == 0 ? "a" : "b");
+    free_one();
+  }
+  EXPECT_NEAR(served["a"], 500, 25);
+  EXPECT_EQ(served["a"] + served["b"], 1'000);
+  EXPECT_EQ(stream.state.queue.size(), 99u) << "full, but for the one that was served last";
+}
+
+TEST(Admission, AFullQueueTakesTheFewClaimsOfOneForTheManyOfAnother) {  // ADV-E19
+  Admission stream = admission({.global = 1, .per_user = 1, .queue = 4});
+  for (int i = 0; i <= 4; ++i) ASSERT_TRUE(stream.apply(received(run(i), "c", wanted()), i));
+  ASSERT_EQ(stream.state.queue.size(), 4u);
+  ASSERT_TRUE(stream.apply(received(run(5), "c", wanted("bob")), 5));
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(4)).at(0).code, base::Code::overloaded)
+      << "the newest of ann's";
+  EXPECT_EQ(sent<core::LeaseQueued>(stream.last, run(5)).at(0).position, 4u);
+  ASSERT_TRUE(stream.apply(received(run(6), "c", wanted("bob")), 6));  // 3 to 1
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(3)).size(), 1u);
+  ASSERT_TRUE(stream.apply(received(run(7), "c", wanted("bob")), 7));  // 2 to 2
+  EXPECT_EQ(sent<core::LeaseRefused>(stream.last, run(7)).at(0).code, base::Code::overloaded);
 }
 
 TEST(Admission, AFreedReservationGoesToTheLongestWaitingClaim) {
