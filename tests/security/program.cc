@@ -1,6 +1,5 @@
 // The program's beginning: as root it plants canaries and, with SANDGLASS_TEST_UID, lets a child without
 // rights run the tests.
-#include <grp.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -11,6 +10,7 @@
 #include <set>
 
 #include "tests/security/attack_rig.h"
+#include "tests/support/plain_user.h"
 
 namespace sandglass::tests {
 namespace {
@@ -51,11 +51,6 @@ std::vector<fs::path> plant() {
   return planted;
 }
 
-bool become(unsigned uid) {
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(uid, uid, uid) == 0 && ::setresuid(uid, uid, uid) == 0 &&
-         ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0;
-}
-
 class OneHost final : public testing::Environment {
  public:
   void TearDown() override { host.reset(); }
@@ -74,7 +69,7 @@ template <class Prepare>
 int run_in_child(int argc, char** argv, Prepare prepare) {
   const pid_t pid = ::fork();
   if (pid == 0) {
-    if (!prepare()) ::_exit(1);
+    prepare();
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of uid would take it away
     ::exit(run_tests(argc, argv));
   }
@@ -84,19 +79,12 @@ int run_in_child(int argc, char** argv, Prepare prepare) {
 }
 
 int run_as(unsigned uid, int argc, char** argv) {
-  std::string folder = "/tmp/sandglass-security-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) return 1;
-  fs::create_directory(folder + "/bin");
-  for (const char* program : {"sandglass-host", "sandglass-keeper", "sandglass-init", "sandbox-attack"}) {
-    fs::copy_file(programs() / program, fs::path(folder) / "bin" / program);
-  }
-  fs::permissions(folder, fs::perms(0755));
-  const int status = run_in_child(argc, argv, [&] {
-    ::setenv("SANDGLASS_BUILD", folder.c_str(), 1);
-    return become(uid);
+  const support::PlainPrograms copies(
+      uid, {"sandglass-host", "sandglass-keeper", "sandglass-init", "sandbox-attack"});
+  return run_in_child(argc, argv, [&] {
+    ::setenv("SANDGLASS_BUILD", copies.path().c_str(), 1);
+    support::become_plain(uid);
   });
-  fs::remove_all(folder);
-  return status;
 }
 
 }  // namespace
@@ -182,7 +170,7 @@ int main(int argc, char** argv) {
   const char* uid = ::getenv("SANDGLASS_TEST_UID");
   const bool drop = uid != nullptr && ::geteuid() == 0;
   const int status = drop ? tests::run_as(static_cast<unsigned>(std::atoi(uid)), argc, argv)
-                          : tests::run_in_child(argc, argv, [] { return true; });
+                          : tests::run_in_child(argc, argv, [] {});
   for (const auto& file : planted) std::filesystem::remove(file);
   return ::geteuid() == 0 && planted.size() < 15 ? 1 : status;
 }

@@ -1,20 +1,18 @@
 // Sandboxes without root: this whole program drops to an unused uid before its first test. Escapes are the
 // common ones.
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
+#include <memory>
 
 #include "tests/support/jail/escape_cases.h"
+#include "tests/support/plain_user.h"
 
 namespace sandglass::tests {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace sandbox_runtime::provider;
 
 constexpr unsigned kPlainUid = 54321;  // nobody's
@@ -24,29 +22,15 @@ class BecomePlain final : public testing::Environment {
  public:
   void SetUp() override {
     if (::geteuid() != 0) return;
-    std::string name = "/tmp/sandglass-rootless-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    fs::create_directory(folder_ / "bin");
-    for (const char* program : {"sandglass-keeper", "sandbox-shell-init"}) {
-      fs::copy_file(fs::path(build_folder()) / "bin" / program, folder_ / "bin" / program);
-    }
-    for (const fs::path& path : {folder_, folder_ / "bin"}) {
-      ASSERT_EQ(::chown(path.c_str(), kPlainUid, kPlainUid), 0);
-    }
-    ::setenv("SANDGLASS_BUILD", folder_.c_str(), 1);
-    ASSERT_EQ(::setgroups(0, nullptr), 0);
-    ASSERT_EQ(::setresgid(kPlainUid, kPlainUid, kPlainUid), 0);
-    ASSERT_EQ(::setresuid(kPlainUid, kPlainUid, kPlainUid), 0);
-    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    programs_ = std::make_unique<support::PlainPrograms>(
+        kPlainUid, std::initializer_list<const char*>{"sandglass-keeper", "sandbox-shell-init"});
+    ::setenv("SANDGLASS_BUILD", programs_->path().c_str(), 1);
+    support::become_plain(kPlainUid);
   }
-  void TearDown() override {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
-  }
+  void TearDown() override { programs_.reset(); }
 
  private:
-  fs::path folder_;
+  std::unique_ptr<support::PlainPrograms> programs_;
 };
 const auto* const kPlain = testing::AddGlobalTestEnvironment(new BecomePlain);
 

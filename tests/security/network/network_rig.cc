@@ -2,18 +2,14 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "engine/base/system_ports.h"
+#include "tests/support/plain_user.h"
 
 namespace sandglass::tests::security {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -29,33 +25,18 @@ class World final : public testing::Environment {
   }
   void TearDown() override {
     the_rig.reset();
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+    programs_.reset();
   }
 
  private:
   void become_plain() {
-    std::string name = "/tmp/sandglass-network-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    fs::create_directory(folder_ / "bin");
-    const char* build = std::getenv("SANDGLASS_BUILD");
-    const fs::path from = build != nullptr
-                              ? fs::path(build) / "bin"
-                              : fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin";
-    for (const char* program : {"sandglass-keeper", "sandglass-init", "sandglass-host", "sandglass-egress"}) {
-      fs::copy_file(from / program, folder_ / "bin" / program);
-    }
-    for (const fs::path& path : {folder_, folder_ / "bin"}) {
-      ASSERT_EQ(::chown(path.c_str(), kPlainUid, kPlainUid), 0);
-    }
-    ::setenv("SANDGLASS_BUILD", folder_.c_str(), 1);
-    ASSERT_EQ(::setgroups(0, nullptr), 0);
-    ASSERT_EQ(::setresgid(kPlainUid, kPlainUid, kPlainUid), 0);
-    ASSERT_EQ(::setresuid(kPlainUid, kPlainUid, kPlainUid), 0);
-    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    programs_ = std::make_unique<support::PlainPrograms>(
+        kPlainUid, std::initializer_list<const char*>{"sandglass-keeper", "sandglass-init", "sandglass-host",
+                                                      "sandglass-egress"});
+    ::setenv("SANDGLASS_BUILD", programs_->path().c_str(), 1);
+    support::become_plain(kPlainUid);
   }
-  fs::path folder_;
+  std::unique_ptr<support::PlainPrograms> programs_;
 };
 const auto* const kWorld = testing::AddGlobalTestEnvironment(new World);
 

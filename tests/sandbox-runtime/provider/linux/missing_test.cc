@@ -7,7 +7,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,11 +16,13 @@
 #include <functional>
 
 #include "tests/support/jail/jail_rig.h"
+#include "tests/support/own_mounts.h"
 
 namespace sandglass::tests {
 namespace {
 
 using engine::base::Code;
+using support::in_own_mounts;
 namespace fs = std::filesystem;
 namespace linux_jail = sandbox_runtime::provider::linux_jail;
 
@@ -72,19 +73,6 @@ void refuse_call(int number, std::uint32_t bit) {
   const sock_fprog filter{std::size(program), const_cast<sock_filter*>(program)};
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
-/// In a process and a mount namespace of its own; the process's exit status.
-int in_own_mounts(const std::function<bool()>& test) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    const bool alone =
-        ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    ::_exit(alone && test() ? 0 : 1);
-  }
-  int status = 1;
-  ::waitpid(pid, &status, 0);
-  return status;
 }
 
 TEST(MissingPartsTest, HiddenPlacesThatAreLinksAreHiddenAndDisturbNothing) {  // FR-153, V6

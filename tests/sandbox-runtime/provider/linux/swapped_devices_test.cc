@@ -1,0 +1,159 @@
+// The machine's device nodes are not what they are called, or change while a sandbox is made (ADV-A19): what
+// is inside is the device, or nothing is made. As root the nodes are made anew; without, the machine's own
+// are taken over.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "tests/support/jail/jail_rig.h"
+#include "tests/support/own_mounts.h"
+#include "tests/support/plain_user.h"
+
+namespace sandglass::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::base::Code;
+using support::in_own_mounts;
+
+constexpr unsigned kPlainUid = 54323;  // nobody's
+constexpr const char* kSecret = "secret-of-the-machine";
+constexpr const char* kRight = "1:3 character special file\n";
+constexpr const char* kLook = "stat -c '%t:%T %F' /dev/null; cat /dev/null";
+
+bool make_node(const std::string& path, unsigned minor) {
+  const bool made = ::mknod(path.c_str(), S_IFCHR | 0666, ::makedev(1, minor)) == 0;
+  return made && ::chmod(path.c_str(), 0666) == 0;
+}
+
+void make_secret(const std::string& path) {
+  std::ofstream(path) << kSecret;
+  fs::permissions(path, fs::perms(0666));
+}
+
+/// A /dev with the nodes that a sandbox has, and /dev/other, by which one of them can be replaced.
+bool make_dev(const std::function<bool(const std::string&)>& make_other) {
+  if (::mount("tmpfs", "/dev", "tmpfs", 0, "mode=0755") != 0) return false;
+  for (const auto& [name, minor] :
+       {std::pair("null", 3u), {"zero", 5u}, {"full", 7u}, {"random", 8u}, {"urandom", 9u}}) {
+    if (!make_node(std::string("/dev/") + name, minor)) return false;
+  }
+  if (::mknod("/dev/tty", S_IFCHR | 0666, ::makedev(5, 0)) != 0) return false;
+  make_secret("/dev/secret");
+  return make_other("/dev/other");
+}
+
+void exchange() {
+  ::syscall(SYS_renameat2, AT_FDCWD, "/dev/null", AT_FDCWD, "/dev/other", RENAME_EXCHANGE);
+}
+
+bool link_to_secret(const std::string& path) {
+  return ::symlink("/dev/secret", path.c_str()) == 0;
+}
+
+/// The create has failed as it must, and there is no sandbox.
+bool failed_closed(JailRig& rig, const engine::base::Result<sandbox_runtime::provider::Launched>& made) {
+  const bool right =
+      !made && made.error().code == Code::provider_failed && rig.launcher().inventory()->empty();
+  if (!right) std::fprintf(stderr, "%s\n", made ? "it was made" : made.error().message.c_str());
+  return right;
+}
+
+/// `test` as a user without rights, in a /dev of its own.
+int as_plain(const std::function<bool(const std::string&)>& make_other, const std::function<bool()>& test) {
+  const support::PlainPrograms programs(kPlainUid, {"sandglass-keeper", "sandbox-shell-init"});
+  return in_own_mounts([&] {
+    if (!make_dev(make_other)) return std::perror("no /dev of its own"), false;
+    ::setenv("SANDGLASS_BUILD", programs.path().c_str(), 1);
+    return test();
+  });
+}
+
+TEST(SwappedDevicesTest, WithoutRootAnotherThingInsteadOfADeviceMakesNoSandbox) {  // ADV-A19
+  const std::function<bool(const std::string&)> others[] = {
+      link_to_secret, [](const std::string& path) { return make_secret(path), true; },
+      [](const std::string& path) { return make_node(path, 5); },
+      [](const std::string& path) { return ::mkdir(path.c_str(), 0777) == 0; }};
+  for (const auto& other : others) {
+    EXPECT_EQ(as_plain(other,
+                       [] {
+                         exchange();
+                         support::become_plain(kPlainUid);
+                         JailRig rig;
+                         return failed_closed(rig, rig.launcher().create({"box", JailRig::small_template()}));
+                       }),
+              0)
+        << &other - others;
+  }
+}
+
+TEST(SwappedDevicesTest, WithoutRootADeviceThatIsSwappedAllTheTimeIsTheDeviceOrNothing) {  // ADV-A19
+  EXPECT_EQ(as_plain(link_to_secret,
+                     [] {
+                       const pid_t swapper = ::fork();
+                       if (swapper == 0) {
+                         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+                         for (;;) exchange();
+                       }
+                       support::become_plain(kPlainUid);
+                       int made = 0;
+                       int refused = 0;
+                       bool right = true;
+                       {
+                         JailRig rig;
+                         // until both have been seen, and then some
+                         for (int i = 0; right && i < 2000 && (i < 40 || made == 0 || refused == 0); ++i) {
+                           auto launched =
+                               rig.launcher().create({"box-" + std::to_string(i), JailRig::small_template()});
+                           if (!launched) {
+                             ++refused;
+                             right = failed_closed(rig, launched);
+                             continue;
+                           }
+                           ++made;
+                           Sandbox box(rig.launcher(), std::move(*launched));
+                           const std::string seen = box.run(kLook).output;
+                           right = seen == kRight && rig.launcher().destroy(box.id()).has_value();
+                           if (seen != kRight) std::fprintf(stderr, "inside: %s\n", seen.c_str());
+                         }
+                       }
+                       if (made == 0 || refused == 0)
+                         std::fprintf(stderr, "%d made, %d refused\n", made, refused);
+                       return right && made > 0 && refused > 0;
+                     }),
+            0);
+}
+
+TEST(SwappedDevicesTest, AsRootTheMachinesNodesDoNotMatter) {  // ADV-A19
+  EXPECT_EQ(in_own_mounts([] {
+              char folder[] = "/tmp/sandglass-dev-XXXXXX";
+              const std::string top = ::mkdtemp(folder);
+              const std::string zero = top + "/zero";  // what is thrown away has to go somewhere meanwhile
+              bool right = make_node(zero, 5);
+              right = right && ::mount(zero.c_str(), "/dev/null", nullptr, MS_BIND, nullptr) == 0;
+              if (right) {
+                JailRig rig;
+                Sandbox box = rig.make();
+                const std::string seen = box.run(kLook).output;
+                right = seen == kRight;
+                if (!right) std::fprintf(stderr, "inside: %s\n", seen.c_str());
+              }
+              ::umount2("/dev/null", MNT_DETACH);
+              fs::remove_all(top);
+              return right;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace sandglass::tests
