@@ -21,6 +21,8 @@ plan:
 BAD_TASKS = {
     "an unknown field inside a step": (TASK + "    colour: red\n", 1401, ["task.yaml:8", "colour"]),
     "an unknown key of the operator": (TASK + "network:\n  internal: []\n", 1401, ["task.yaml:8", "network"]),
+    "a range that only the operator may name": (TASK + "network:\n  - {host: receiver.test, ranges: [127.0.0.1/32]}\n", 1401,
+                                               ["task.yaml:9", "ranges"]),
     "a list where text belongs": (TASK.replace("goal: nothing", "goal: [a, b]"), 1401, ["task.yaml:2", "goal"]),
     "text where a list belongs": (TASK + "outputs: fix.diff\n", 1401, ["task.yaml:8", "outputs"]),
     "YAML that ends too early": (TASK + "outputs: [a, b\n", 1401, ["task.yaml:"]),

@@ -2,6 +2,7 @@
 // init.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -71,6 +72,42 @@ TEST_F(FilesTest, ALegalTreeComesBackAsItWas) {  // FR-151, V13
     EXPECT_TRUE(back->items[path].entry == item.entry) << path;
     EXPECT_EQ(back->items[path].content, item.content) << path;
   }
+}
+
+TEST_F(FilesTest, EveryKindOfFileComesBackAsItIsOrIsNamedAsLeftOut) {  // ADV-F13
+  ASSERT_EQ(
+      shell("mkdir odd; cd odd; echo one > a; ln a b; truncate -s 5000000 sparse; printf x >> sparse; : > "
+            "zero; "
+            "touch -d 2400-01-01 late; touch -d 1900-01-01 early; printf n > \"$(printf 'new\\nline')\"; "
+            "printf u > \"$(printf 'bad\\377')\"; echo k > closed; chmod 000 closed; mkdir shut; echo s > "
+            "shut/s; "
+            "chmod 000 shut; mkfifo pipe; python3 -c '\n"
+            "import os,socket\nsocket.socket(socket.AF_UNIX).bind(\"socket\")\n"
+            "try: os.setxattr(\"a\",\"user.note\",b\"x\")\nexcept OSError: pass'; exec 9> gone; rm gone; "
+            "echo g >&9")
+          ->exit_code,
+      0);
+  auto back = std::make_shared<MemoryTree>();
+  const auto got = rig().get(box_, "odd", back);
+  ASSERT_TRUE(got.has_value()) << got.error().message;
+  std::map<std::string, std::string> contents;
+  for (const auto& [path, item] : back->items) contents[path] = item.content;
+  EXPECT_TRUE(contents == (std::map<std::string, std::string>{{"a", "one\n"},
+                                                              {"b", "one\n"},
+                                                              {"bad\xff", "u"},
+                                                              {"early", ""},
+                                                              {"late", ""},
+                                                              {"new\nline", "n"},
+                                                              {"sparse", std::string(5'000'000, '\0') + "x"},
+                                                              {"zero", ""}}))
+      << testing::PrintToString(contents).substr(0, 2000);
+  const std::vector<std::string>& left_out = got->manifest.refused;
+  for (const char* name : {"closed", "pipe", "shut", "socket"}) {
+    EXPECT_EQ(
+        std::ranges::count_if(left_out, [&](const std::string& each) { return each.starts_with(name); }), 1)
+        << name;
+  }
+  EXPECT_EQ(left_out.size(), 4u) << testing::PrintToString(left_out);
 }
 
 TEST_F(FilesTest, LinksPlantedAtATreesFoldersAreReplacedAndNotFollowed) {  // FR-152

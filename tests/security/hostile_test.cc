@@ -13,19 +13,6 @@ namespace {
 namespace fs = std::filesystem;
 using attack::Hostile;
 
-std::size_t open_descriptors(pid_t pid) {
-  const fs::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
-  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
-
-std::size_t resident_kib(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6));
-  }
-  return 0;
-}
-
 /// A host whose sandboxes all start with the attack program.
 class HostileTest : public testing::Test {
  protected:
@@ -63,8 +50,8 @@ class HostileTest : public testing::Test {
 
 TEST_F(HostileTest, AFirstProcessThatIsNobodysFriendEndsItsSandboxAlone) {
   ASSERT_TRUE(rig_->inventory().has_value());  // the host is up
-  const std::size_t memory = resident_kib(rig_->host_pid());
-  const std::size_t descriptors = open_descriptors(rig_->host_pid());
+  const std::size_t memory = HostRig::resident_kib(rig_->host_pid());
+  const std::size_t descriptors = HostRig::open_descriptors(rig_->host_pid());
   std::vector<Made> all;
   for (std::uint64_t mode = 0; mode < static_cast<std::uint64_t>(Hostile::count); ++mode) {
     all.push_back(begin(static_cast<Hostile>(mode)));
@@ -83,11 +70,11 @@ TEST_F(HostileTest, AFirstProcessThatIsNobodysFriendEndsItsSandboxAlone) {
     if (mode != static_cast<std::size_t>(Hostile::lies)) EXPECT_FALSE(result.has_value()) << mode;
     if (result) EXPECT_EQ(result->out, "") << mode;
   }
-  EXPECT_LT(resident_kib(rig_->host_pid()), memory + (64u << 10));
-  EXPECT_LT(open_descriptors(rig_->host_pid()), descriptors + 40);
+  EXPECT_LT(HostRig::resident_kib(rig_->host_pid()), memory + (64u << 10));
+  EXPECT_LT(HostRig::open_descriptors(rig_->host_pid()), descriptors + 40);
   for (const Made& made : all) EXPECT_TRUE(rig_->destroy(made.sandbox).has_value()) << made.sandbox.id;
   EXPECT_TRUE(rig_->inventory()->empty());
-  EXPECT_LT(open_descriptors(rig_->host_pid()), descriptors + 10);
+  EXPECT_LT(HostRig::open_descriptors(rig_->host_pid()), descriptors + 10);
 }
 
 }  // namespace

@@ -24,6 +24,29 @@ TEST_F(IsolationTest, TheBaseTakesNothingAndTellsNothing) {
   expect_held({"files"});
 }
 
+TEST_F(IsolationTest, NoCommandStartsWhereSomebodysDescriptorLeads) {  // ADV-A17
+  ASSERT_EQ(
+      shell("for i in 3 4 5 6 7 8; do ln -s /proc/self/fd/$i way$i; done; ln -s /proc/1/cwd up")->exit_code,
+      0);
+  std::vector<std::string> folders = {"/proc/1/cwd",         "/proc/1/root", "/proc/self/cwd",
+                                      "/proc/self/root/usr", "up",           ".."};
+  for (const char* number : {"3", "4", "5", "6", "7", "8"}) {
+    folders.push_back(std::string("/proc/self/fd/") + number);
+    folders.push_back(std::string("/proc/thread-self/fd/") + number + "/..");
+    folders.push_back(std::string("way") + number);
+    folders.push_back(std::string("/workspace/way") + number);
+  }
+  for (const std::string& folder : folders) {
+    auto wanted = rig().shell("echo begun; ls -ld .");
+    wanted.cwd = folder;
+    const auto result = rig().exec(box_, wanted);
+    ASSERT_TRUE(result.has_value()) << result.error().message;
+    EXPECT_NE(result->exit_code, 0) << folder;
+    EXPECT_EQ(result->out, "") << folder;
+  }
+  EXPECT_EQ(shell("pwd")->out, "/workspace\n");
+}
+
 TEST_F(IsolationTest, NothingOfTheMachineIsInside) {  // V6, ADV-D1, D13
   const std::string half =
       canary().substr(0, canary().size() - 2);  // the whole word would be found in the arguments

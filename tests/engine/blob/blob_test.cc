@@ -46,7 +46,7 @@ TYPED_TEST(BlobContract, ContentLiesUnderItsDigest) {
   }
 }
 
-TYPED_TEST(BlobContract, PiecesMakeOneBlobAndComeBackInPieces) {
+TYPED_TEST(BlobContract, PiecesMakeOneBlobAndComeBackInPieces) {  // ADV-F7
   const auto writer = this->store_.create("tenant");
   ASSERT_TRUE(writer);
   std::string whole;
@@ -56,6 +56,7 @@ TYPED_TEST(BlobContract, PiecesMakeOneBlobAndComeBackInPieces) {
   }
   const auto digest = (*writer)->finish();
   ASSERT_TRUE(digest);
+  EXPECT_EQ(*digest, core::public_digest(whole));
   const auto reader = this->store_.open("tenant", *digest);
   ASSERT_TRUE(reader);
   EXPECT_EQ((*reader)->size(), whole.size());
@@ -65,7 +66,7 @@ TYPED_TEST(BlobContract, PiecesMakeOneBlobAndComeBackInPieces) {
   EXPECT_FALSE(this->store_.get("tenant", *digest, whole.size() - 1));
 }
 
-TYPED_TEST(BlobContract, ATenantCannotReachAnotherTenantsBlob) {  // J23
+TYPED_TEST(BlobContract, ATenantCannotReachAnotherTenantsBlob) {  // J23, ADV-F15
   const auto digest = this->store_.put("a", "secret of a");
   ASSERT_TRUE(digest);
   for (const std::string& tenant :
@@ -112,7 +113,7 @@ class FileBlobs : public testing::Test {
   std::unique_ptr<FileBlobStore> store_ = *FileBlobStore::open_folder(folder_.file("blobs"), random_);
 };
 
-TEST_F(FileBlobs, ADamagedOrShortenedFileIsMissingAndAnotherPutHealsIt) {
+TEST_F(FileBlobs, ADamagedOrShortenedFileIsMissingAndAnotherPutHealsIt) {  // ADV-F5
   const auto digest = store_->put("t", "the text");
   ASSERT_TRUE(digest);
   for (const std::string& damage :

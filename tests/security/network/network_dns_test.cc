@@ -70,6 +70,24 @@ TEST_F(DnsAttack, AnAliasToAnInternalNameIsJudgedAtItsEnd) {  // ADV-C15
   EXPECT_EQ(get("alias.example.com"), std::vector<std::string>{"502"});
 }
 
+TEST_F(DnsAttack, AWholeTreeOfNamesThatIsMovedElsewhereIsJudgedAtItsEndToo) {  // ADV-C15
+  constexpr std::uint16_t kDname = 39;
+  for (const bool with_alias : {true, false}) {
+    for (const auto& [address, status] :
+         {std::pair("127.0.0.1", "200"), {"127.0.0.2", "403"}, {"10.0.0.1", "403"}}) {
+      rig.dns.on("alias.example.com", [=](std::uint16_t type, int) {
+        TestDns::Answer answer;
+        answer.records.push_back({"example.com", kDname, TestDns::wire_name("example.net")});
+        if (with_alias) answer.records.push_back(TestDns::alias("alias.example.com", "alias.example.net"));
+        if (type == 1) answer.records.push_back(TestDns::address_record("alias.example.net", address));
+        return answer;
+      });
+      // a server that does not spell out the alias has said nothing of the name that was asked for
+      EXPECT_EQ(get("alias.example.com"), std::vector<std::string>{with_alias ? status : "502"}) << address;
+    }
+  }
+}
+
 TEST_F(DnsAttack, LoopsLongChainsAndMalformedAnswersEnd) {  // ADV-C15
   rig.dns.on("alias.example.com", [](std::uint16_t, int) {
     TestDns::Answer answer;

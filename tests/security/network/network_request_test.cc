@@ -227,7 +227,7 @@ TEST_F(RequestAttack, NamesThatLookLikeAnAllowedOneAreNot) {  // ADV-C17, ADV-C1
             (std::vector<std::string>{"200", "200"}));
 }
 
-TEST_F(RequestAttack, WhatTwoReadersCouldReadDifferentlyIsRefused) {  // ADV-C23
+TEST_F(RequestAttack, WhatTwoReadersCouldReadDifferentlyIsRefused) {  // ADV-C22, ADV-C23
   const std::string at = rig.authority();
   const std::string line = "POST http://" + at + "/ HTTP/1.1\r\nHost: " + at + "\r\n";
   const std::string inner = "GET http://denied.example.com/ HTTP/1.1\r\nHost: denied.example.com\r\n\r\n";
@@ -327,6 +327,22 @@ TEST_F(RequestAttack, WhoAsksIsKnownByTheListenerAndByNothingThatIsSent) {  // A
   EXPECT_EQ(rig.statuses(rig.open_sandbox(), {get_head(at, "Proxy-Authorization: Basic Y2xvc2VkOnA=\r\n")}),
             std::vector<std::string>{"200"});
   EXPECT_EQ(rig.origin_saw().find("Proxy-Authorization"), std::string::npos);
+}
+
+TEST_F(RequestAttack, WhoMayOnlyReadFromAHostSendsItNothing) {  // ADV-C30
+  const auto reader =
+      rig.make("reader", {{"read-only", NetworkRig::name, {rig.origin.port()}, {"GET", "HEAD"}}});
+  const std::string at = rig.authority();
+  std::vector<std::string> requests = {connect_head(at)};
+  for (const char* method : {"PUT", "POST", "PATCH", "DELETE", "OPTIONS", "TRACE", "GETX", "get"}) {
+    requests.push_back(std::string(method) + " http://" + at + "/ HTTP/1.1\r\nHost: " + at +
+                       "\r\nContent-Length: 4\r\n\r\ndata");
+  }
+  expect_refused(reader, requests);
+  const int requested = rig.origin_requests();
+  EXPECT_EQ(rig.statuses(reader, {get_head(at)}), std::vector<std::string>{"200"});
+  EXPECT_EQ(rig.origin_requests(), requested + 1);
+  EXPECT_TRUE(rig.host.destroy(reader));
 }
 
 TEST_F(RequestAttack, ARefusalSaysThatItIsADecisionAndWhichAndIsLogged) {  // FR-167, N6

@@ -300,6 +300,19 @@ std::size_t HostRig::processes_with(const std::string& text) {
   return count;
 }
 
+std::size_t HostRig::resident_kib(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6));
+  }
+  return 0;
+}
+
+std::size_t HostRig::open_descriptors(pid_t pid) {
+  const fs::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
+  return static_cast<std::size_t>(std::distance(fs::begin(all), fs::end(all)));
+}
+
 std::vector<std::string> HostRig::left_on_machine() const {
   std::vector<std::string> found;
   const std::string prefix = "sandglass-" + id_;

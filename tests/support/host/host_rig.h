@@ -61,6 +61,7 @@ class HostRig {
   /// Waits for its end by itself; its exit status.
   int wait_host();
   pid_t host_pid() const { return host_; }
+  pid_t egress_pid() const { return egress_; }
   client::HostClient& client() { return *client_; }
   void connect();
   void disconnect() { client_.reset(); }
@@ -89,6 +90,8 @@ class HostRig {
 
   /// Processes of this machine whose command line contains the text.
   static std::size_t processes_with(const std::string& text);
+  static std::size_t resident_kib(pid_t pid);
+  static std::size_t open_descriptors(pid_t pid);
   /// What carries this data folder's name: control groups, mounts.
   std::vector<std::string> left_on_machine() const;
   /// Host process id of the first process of the newest sandbox.
