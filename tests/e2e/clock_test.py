@@ -4,7 +4,7 @@ import json
 import time
 import unittest
 
-from harness import places
+from harness import places, tasks
 from harness.case import Case
 from harness.faults import ONE_VIEW, Faults
 from harness.waiting import wait_until
@@ -26,16 +26,6 @@ plan:
     exec: {{argv: [sh, -c, "echo still here"]}}
   - name: done
     finish: {{message: "${{second.out}}"}}
-"""
-
-ASK = """name: ask
-goal: ask a person
-brain: plan
-targets: [{url}]
-approvals: {{level_2: ask, expires: 1h}}
-plan:
-  - name: send
-    http_request: {{method: POST, url: "{url}/pulls", body: hello, recovery: resend}}
 """
 
 
@@ -102,7 +92,7 @@ class Clocks(Case):
     def test_an_approval_expires_when_the_clock_on_the_wall_says_so_and_stays_expired(self):
         outside = self.receiver()
         self.clock_server(config=outside.configuration())
-        run = self.run_file(ASK.format(url=outside.url))
+        run = self.run_file(tasks.ask(outside))
         approval = wait_until(lambda: self.cli.must("approvals", run).value["approvals"], "the approval")[0]
         self.faults.set_clock(-TWO_HOURS)
         time.sleep(1.5)

@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from harness import places
+from harness import places, tasks
 from harness.case import Case
 from harness.waiting import wait_until
 
@@ -114,15 +114,6 @@ class OnATerminal(Case):
         self.assertEqual(len(self.outside.pulls()), 1)
 
 
-ASK = """name: ask
-goal: ask a person
-brain: plan
-targets: [{url}]
-approvals: {{level_2: ask, expires: 1h}}
-plan:
-  - name: send
-    http_request: {{method: POST, url: "{url}/pulls", body: "{body}", recovery: resend}}
-"""
 ARROW_UP, RED = "\\x1B[A", "\\x1B[31m"  # as YAML writes them
 TYPED_AHEAD_SECONDS = 0.3
 USAGE = 2
@@ -138,7 +129,7 @@ class ApprovalsOnATerminal(Case):
 
     def ask(self, body="hello"):
         """A run that asks, and the id of what waits."""
-        (self.folder / "ask.yaml").write_text(ASK.format(url=self.outside.url, body=body))
+        (self.folder / "ask.yaml").write_text(tasks.ask(self.outside, body))
         run = self.cli.must("run", self.folder / "ask.yaml", "--detach").value["run_id"]
         waiting = wait_until(lambda: self.cli.must("approvals", run).value["approvals"], "an approval")
         return run, waiting[0]["approval_id"]
