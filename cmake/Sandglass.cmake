@@ -131,12 +131,16 @@ function(sandglass_compile_fast target)
 endfunction()
 
 # sandglass_test(folder DEPS targets… [LABELS …] [TIMEOUT s] [SANITIZED] [LONG] [OPTIMIZED]): tests/folder/*.cc → one
-# program, one ctest entry. SANITIZED ones are also built and run in the asan and tsan presets, which have no others. LONG:
-# it has a long form, which is an entry of its own. OPTIMIZED: most of its time is its own code's. Exit
-# code 77: left out because the caller said so, and shown as skipped.
+# program, one ctest entry. SANITIZED ones are also built and run in the asan and tsan presets, which have no others; with
+# SANDGLASS_SANITIZED_ALL these have every entry that is labelled unit or simulation. LONG: it has a long form, which is an
+# entry of its own. OPTIMIZED: most of its time is its own code's. Exit code 77: left out because the caller said so, and
+# shown as skipped.
 add_custom_target(sanitized_tests)
 function(sandglass_test path)
   cmake_parse_arguments(ARG "SANITIZED;LONG;OPTIMIZED" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  if(SANDGLASS_SANITIZED_ALL AND ARG_LABELS MATCHES "unit|simulation")
+    set(ARG_SANITIZED ON)
+  endif()
   if(NOT SANDGLASS_TESTS OR (SANDGLASS_SANITIZED AND NOT ARG_SANITIZED))
     return()
   endif()
@@ -159,6 +163,9 @@ function(sandglass_test path)
   add_test(NAME ${path} COMMAND test_${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(SANDGLASS_SANITIZED)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
   endif()
   set(environment "SANDGLASS_BUILD=${CMAKE_BINARY_DIR};SANDGLASS_SOURCE=${CMAKE_SOURCE_DIR}")
   set_tests_properties(${path} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}"
