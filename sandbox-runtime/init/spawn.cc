@@ -217,8 +217,10 @@ bool pass_barrier(const Child& child) {
   }
   if (!become_user(child.options.identity)) give_up(child, identity);
   if (child.options.minded && (errno = keep_signals_below()) != 0) give_up(child, limits);
-  if (!enter_folder(child.options.workspace, request.cwd)) give_up(child, cwd);
   if (!pass_barrier(child)) give_up(child, barrier);
+  // What the request may have wrong comes last: whoever ends before the host has placed it looks like a
+  // sandbox that is lost.
+  if (!enter_folder(child.options.workspace, request.cwd)) give_up(child, cwd);
   // nothing but 0 to 2 goes on (ADV-A17); the failure pipe closes by itself when execve works
   if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) give_up(child, output);
   environ = child.env.data();
