@@ -272,7 +272,9 @@ int counters(char** argv) {  // B17: for each of these the machine has so many f
   const auto more = [&](const char* name, auto take) {
     int taken = 0;
     while (taken < (look ? 1 : 200'000) && take(taken)) ++taken;
-    if (look && taken == 0) breach("B17 others have left no %s: %s", name, error_name(errno).c_str());
+    const bool for_nobody = errno == EACCES;  // POSIX queues, where the machine mounts them for root alone
+    if (look && taken == 0 && !for_nobody)
+      breach("B17 others have left no %s: %s", name, error_name(errno).c_str());
     if (!look) std::printf("%s %s\n", name, taken > 0 ? "some" : "none");
   };
   more("inotify", [](int) { return ::syscall(SYS_inotify_init1, O_CLOEXEC) >= 0; });
