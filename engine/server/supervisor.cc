@@ -99,7 +99,14 @@ Exit Supervisor::run() {
   const base::UniqueFd signals = block_signals();
   while (!stopping_) {
     if (auto started = start_due(now_ns()); !started) {
-      base::log(LogLevel::error, "start_failed", {{"reason", started.error().message}});
+      const base::Error& error = started.error();
+      base::log(LogLevel::error, "start_failed", {{"reason", error.message}});
+      if (!engine_.child.running() && !was_ready_) {
+        consider_giving_up(
+            base::exit_for(error.code),
+            "error " + std::to_string(static_cast<unsigned>(error.code)) + " " + error.message);
+      }
+      if (stopping_) break;
     }
     std::array<pollfd, 2> polled = {{{signals.get(), POLLIN, 0}, {control_.fd(), POLLIN, 0}}};
     if (poll(polled.data(), control_.fd() >= 0 ? 2 : 1, wait_ms(now_ns())) < 0 && errno != EINTR) {
@@ -282,11 +289,16 @@ void Supervisor::engine_ended(int status) {
   effect_.failures = 0;
   effect_.start_at_ns = 0;
   const auto exit = WIFEXITED(status) ? static_cast<Exit>(WEXITSTATUS(status)) : Exit::internal;
-  if (is_incurable(exit) || (!was_ready_ && engine_.failures >= kFailuresBeforeReady)) {
-    exit_ = exit;
-    stopping_ = true;
-    tell_ready(engine_error_.empty() ? "error 1000 the engine ended: " + describe(status) : engine_error_);
-  }
+  consider_giving_up(
+      exit, engine_error_.empty() ? "error 1000 the engine ended: " + describe(status) : engine_error_);
+}
+
+/// There is no engine, and what kept it from starting or ended it has this exit code.
+void Supervisor::consider_giving_up(Exit exit, const std::string& report) {
+  if (!is_incurable(exit) && (was_ready_ || engine_.failures < kFailuresBeforeReady)) return;
+  exit_ = exit;
+  stopping_ = true;
+  tell_ready(report);
 }
 
 void Supervisor::hear_engine() {

@@ -59,6 +59,7 @@ class Supervisor {
   void ended(Service& service, int status, std::int64_t now_ns);
   void back_off(Service& service, std::int64_t now_ns);
   void engine_ended(int status);
+  void consider_giving_up(base::Exit exit, const std::string& report);
   void hear_engine();
   void tell_ready(const std::string& line);
   void stop_all();
