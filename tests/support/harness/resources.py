@@ -33,10 +33,42 @@ def namespaces(server):
     return found
 
 
+class HeldNamespaces:
+    """The namespaces that a server's sandboxes are in now, but for those of mounts: held open, so that their numbers name
+    no others later. (A held one of mounts would keep its mounts.) `names` as namespaces() gives them; close() at the end."""
+
+    def __init__(self, server):
+        self._fds = {}
+        for line in remains.of_sandboxes(server.data):
+            words = line.split()
+            if words[0] == "process":
+                self._hold(int(words[1]))
+        ours = set(_namespaces_of(os.getpid()))
+        self.names = {name for name in self._fds if name not in ours}
+
+    def _hold(self, pid):
+        for kind in NAMESPACES:
+            name = _link(f"/proc/{pid}/ns/{kind}")
+            if kind == "mnt" or not name or name in self._fds:
+                continue
+            try:
+                fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                continue  # it has just ended
+            self._fds[_link(f"/proc/self/fd/{fd}")] = fd
+
+    def close(self):
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds = {}
+
+
 def still_there(names):
-    """Which of these namespaces somebody on the machine is in, holds open or has mounted."""
+    """Which of these namespaces somebody else on the machine is in, holds open or has mounted."""
     found = set()
     for pid in processes.all_pids():
+        if pid == os.getpid():
+            continue
         found |= names & set(_namespaces_of(pid))
         try:
             for fd in os.listdir(f"/proc/{pid}/fd"):
