@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "engine/base/crc32c.h"
 
@@ -93,12 +94,16 @@ void SlotFile::count_strikes() {
   for (const Row& row : layout_->strikes) {
     if (const auto code = code_of(row)) strikes_[*code] = std::min(row.value, kMaxStrikes);
   }
+  // One death is one strike: a step is in two slots while the loop that starts it and a thread of the pool
+  // are both at it.
+  std::set<core::RunningCode> found;
   for (Row& row : layout_->slots) {
-    if (const auto code = code_of(row)) {
-      std::uint8_t& strikes = strikes_[*code];
-      if (strikes < kMaxStrikes) ++strikes;
-    }
+    if (const auto code = code_of(row)) found.insert(*code);
     row.value = kFree;
+  }
+  for (const core::RunningCode& code : found) {
+    std::uint8_t& strikes = strikes_[code];
+    if (strikes < kMaxStrikes) ++strikes;
   }
   write_strikes();
 }

@@ -1,7 +1,7 @@
 // "Now running", written where a crash cannot take it: a small mapped file with a slot for each thread that
 // runs workflow code or an in-process step (J13). A process that starts counts a strike against all that it
-// finds in a slot: it was running when the former process ended. At three strikes it is a suspect, and its
-// run is parked as stuck instead of running it again.
+// finds in slots, one however many slots it is in: it was running when the former process ended. At three
+// strikes it is a suspect, and its run is parked as stuck instead of running it again.
 //
 // Thread rule: open() first, by one thread; then as the port. Errors: io_error. The file survives SIGKILL
 // (the page cache keeps a mapped write), not power loss, which no code causes. A damaged row is an empty one.
