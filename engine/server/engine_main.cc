@@ -15,6 +15,7 @@
 #include <ctime>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include "engine/base/confine.h"
 #include "engine/base/crash_point.h"
@@ -25,9 +26,8 @@
 #include "engine/base/unique_fd.h"
 #include "engine/server/arguments.h"
 #include "engine/server/compose/engine.h"
-#include "engine/server/config.h"
 #include "engine/server/control.h"
-#include "engine/server/separation.h"
+#include "engine/server/installation.h"
 
 namespace {
 
@@ -44,7 +44,8 @@ class Watch {
   Watch(server::ControlChannel& control, int signals, int lost, std::int64_t idle_ms)
       : control_(control), signals_(signals), lost_(lost), idle_ms_(idle_ms) {}
 
-  Exit run(server::compose::Engine& engine) {
+  /// `lost` is written once its descriptor can be read.
+  base::Result<Exit> run(server::compose::Engine& engine, const std::optional<base::Error>& lost) {
     base::SystemClock clock;
     std::int64_t busy_at = clock.monotonic_ns();
     for (;;) {
@@ -57,6 +58,8 @@ class Watch {
       }
       if (polled[1].revents != 0) {  // J6: callers have their answer; nothing of this handle is used again
         engine.close(kLostGraceMs);
+        // Damage that was met at work is there at the next start as well: no start is tried (J7).
+        if (lost->code == base::Code::record_damaged) return std::unexpected(*lost);
         return Exit::internal;
       }
       if (polled[2].revents != 0 && !hear(engine)) return Exit::ok;
@@ -94,20 +97,15 @@ struct Opened {
 
 /// Everything that takes the rights with which the process was started, and the end of them (V2).
 base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, pid_t parent) {
-  auto path = base::choose_data_folder(arguments.data);
-  if (!path) return std::unexpected(path.error());
-  const bool named = !arguments.config.empty();
-  auto config = server::load_config(named ? arguments.config : base::DataFolder::config_file(*path), named,
-                                    arguments.settings);
-  if (!config) return std::unexpected(config.error());
-  auto separation = server::find_separation(config->processes);
+  auto found = server::find_installation(arguments);
+  if (!found) return std::unexpected(found.error());
   tzset();  // the machine's time zone is not in view later
   const auto confined =
       base::confine({.uid = arguments.uid.value_or(geteuid()),
                      .gid = arguments.gid.value_or(getegid()),
                      .parent = parent,
                      .root = {.readable = {},
-                              .folder = *path,
+                              .folder = found->folder,
                               .writable = {std::begin(base::kEngineParts), std::end(base::kEngineParts)}},
                      .landlock = false});
   if (!confined) return std::unexpected(confined.error());
@@ -122,7 +120,8 @@ base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, 
             "through the folders above it (chmod o+x), or set processes.first_uid: 0");
   }
   if (!folder) return std::unexpected(folder.error());
-  return Opened{std::move(*folder), std::move(*config), server::separation_check(separation, *confined)};
+  return Opened{std::move(*folder), std::move(found->config),
+                server::separation_check(found->separation, *confined)};
 }
 
 base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
@@ -134,6 +133,7 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
   sigprocmask(SIG_BLOCK, &ended, nullptr);  // before any thread starts
   const base::UniqueFd signals(signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK));
   const base::UniqueFd lost(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  std::optional<base::Error> why_lost;
 
   auto opened = confine_and_open(arguments, parent);
   if (!opened) return std::unexpected(opened.error());
@@ -142,7 +142,8 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
   SG_CRASH_POINT("engine.folder_locked");
   auto engine = server::compose::Engine::open(opened->folder, opened->config, opened->separation,
                                               base::UniqueFd(arguments.effect_fd),
-                                              [fd = lost.get()](const base::Error&) {
+                                              [fd = lost.get(), &why_lost](const base::Error& error) {
+                                                if (!why_lost) why_lost = error;
                                                 const std::uint64_t one = 1;
                                                 if (write(fd, &one, sizeof one) < 0)
                                                   std::abort();  // nobody would end this process
@@ -152,7 +153,8 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
   if (control.fd() >= 0) {
     if (auto told = control.send("ready"); !told) return std::unexpected(told.error());
   }
-  return Watch(control, signals.get(), lost.get(), opened->config.engine.idle_exit_ms).run(**engine);
+  return Watch(control, signals.get(), lost.get(), opened->config.engine.idle_exit_ms)
+      .run(**engine, why_lost);
 }
 
 }  // namespace

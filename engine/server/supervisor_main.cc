@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/server/arguments.h"
+#include "engine/server/installation.h"
 #include "engine/server/supervisor.h"
 
 namespace {
@@ -19,16 +20,12 @@ namespace {
 using namespace sandglass::engine;
 
 base::Result<base::Exit> serve(const server::ServerArguments& arguments) {
-  auto path = base::choose_data_folder(arguments.data);
-  if (!path) return std::unexpected(path.error());
-  const bool named = !arguments.config.empty();
-  auto config = server::load_config(named ? arguments.config : base::DataFolder::config_file(*path), named,
-                                    arguments.settings);
-  if (!config) return std::unexpected(config.error());
-  server::Separation separation = server::find_separation(config->processes);
+  auto found = server::find_installation(arguments);
+  if (!found) return std::unexpected(found.error());
+  server::Separation& separation = found->separation;
   const uid_t engine_uid = separation.uid_of(server::Helper::engine);
   base::SystemRandom random;
-  auto folder = base::DataFolder::open(*path, random, engine_uid);
+  auto folder = base::DataFolder::open(found->folder, random, engine_uid);
   if (!folder) return std::unexpected(folder.error());
   auto lock = base::FileLock::take(folder->file("supervisor.lock"));
   if (!lock) return std::unexpected(lock.error());
@@ -38,7 +35,7 @@ base::Result<base::Exit> serve(const server::ServerArguments& arguments) {
     base::log(base::LogLevel::info, "one_uid",
               {{"reason", separation.reason}, {"remedy", separation.remedy}});
   }
-  server::Supervisor supervisor(std::move(*folder), std::move(*config), std::move(separation),
+  server::Supervisor supervisor(std::move(*folder), std::move(found->config), std::move(separation),
                                 {.config_path = arguments.config,
                                  .settings = arguments.settings,
                                  .exit_when_idle = arguments.exit_when_idle,
