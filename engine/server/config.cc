@@ -182,6 +182,31 @@ YamlHandler network_mapping(YamlProblems& problems, Config& config) {
                            number("sent_bytes_per_host", limits.sent_bytes_per_host, 1ULL << 50)})}});
 }
 
+/// sandbox.templates.NAME.on_limit.LIMIT: report | kill
+YamlHandler templates_mapping(YamlProblems& problems, Config& config) {
+  namespace provider = sandbox_runtime::provider;
+  const std::string path = "sandbox.templates";
+  YamlKeys templates;
+  for (auto& [name, tmpl] : config.sandbox.templates) {
+    const std::string on_limit = path + "." + name + ".on_limit";
+    YamlKeys limits;
+    for (const provider::LimitKind kind : provider::kAllLimits) {
+      if (!provider::has_on_limit(kind)) continue;
+      const std::string limit(provider::name_of(kind));
+      provider::OnLimit& out = tmpl.limits.of(kind).on_limit;
+      limits.emplace_back(limit, [&problems, &out, full = on_limit + "." + limit](const YAML::Node& node) {
+        const std::string text = node.IsScalar() ? node.Scalar() : std::string();
+        if (text != "report" && text != "kill")
+          return problems.add(node, "'" + full + "' must be report or kill");
+        out = text == "kill" ? provider::OnLimit::kill : provider::OnLimit::report;
+      });
+    }
+    templates.emplace_back(name, mapping(path + "." + name, problems,
+                                         {{"on_limit", mapping(on_limit, problems, std::move(limits))}}));
+  }
+  return mapping(path, problems, std::move(templates));
+}
+
 void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
   Limits& limits = config.limits;
   const auto number = [&](const std::string& path, auto& out, std::uint64_t least, std::uint64_t most) {
@@ -237,7 +262,8 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
                   number("sandbox.disk_floor_mib", config.sandbox.disk_floor_mib, 0, 1ULL << 30)},
                  {"lease_ms", number("sandbox.lease_ms", config.sandbox.lease_ms, 1000, 86'400'000)},
                  {"adopt_grace_ms",
-                  number("sandbox.adopt_grace_ms", config.sandbox.adopt_grace_ms, 1000, 600'000)}})},
+                  number("sandbox.adopt_grace_ms", config.sandbox.adopt_grace_ms, 1000, 600'000)},
+                 {"templates", templates_mapping(problems, config)}})},
        {"processes", mapping("processes", problems,
                              {{"first_uid", number("processes.first_uid", config.processes.first_uid, 0,
                                                    0xFFFFFF00ULL)}})}});

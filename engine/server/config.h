@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/result.h"
+#include "sandbox-runtime/provider/templates.h"
 
 namespace sandglass::engine::server {
 
@@ -72,6 +74,9 @@ struct SandboxSettings {
   std::uint64_t disk_floor_mib = 1024;  // free space that disk reservations leave alone (V11)
   std::uint32_t lease_ms = 120'000;     // a run is asked after half of it whether it still needs its sandbox
   std::uint32_t adopt_grace_ms = 30'000;  // for so long sandboxes outlive an engine or host (V1)
+  /// By name; the configuration may change what each does on limits (V9).
+  std::map<std::string, sandbox_runtime::provider::Template> templates =
+      sandbox_runtime::provider::built_in_templates();
 };
 
 /// Uids and gids that children get when the supervisor runs as root (V2): egress the first, effect the next,

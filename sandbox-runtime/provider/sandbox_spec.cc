@@ -53,12 +53,12 @@ Bounds bounds_of(LimitKind kind) {
   SG_CHECK(false, "limit kind out of range");
 }
 
-bool may_choose(LimitKind kind) {
+}  // namespace
+
+bool has_on_limit(LimitKind kind) {
   return kind == LimitKind::pids || kind == LimitKind::disk || kind == LimitKind::inodes ||
          kind == LimitKind::output;
 }
-
-}  // namespace
 
 std::string_view name_of(LimitKind kind) {
   switch (kind) {
@@ -148,7 +148,7 @@ Status check_spec(const SandboxSpec& spec) {
                                               "; it must be between " + std::to_string(bounds.least) +
                                               " and " + std::to_string(bounds.most));
     }
-    if (spec.tmpl.limits.of(kind).on_limit != OnLimit::automatic && !may_choose(kind)) {
+    if (spec.tmpl.limits.of(kind).on_limit != OnLimit::automatic && !has_on_limit(kind)) {
       return fail(Code::invalid_argument, "template '" + spec.tmpl.name + "': on_limit of " +
                                               std::string(name_of(kind)) +
                                               " cannot be chosen; it can for pids, disk, inodes and output");

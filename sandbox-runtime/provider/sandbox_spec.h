@@ -44,6 +44,9 @@ enum class Need : std::uint8_t { required, best_effort };
 enum class OnLimit : std::uint8_t { automatic = 0, report = 1, kill = 2 };
 inline constexpr std::uint64_t kPidsRefusedPerSecond = 200;
 
+/// Whether a template may choose for this limit.
+bool has_on_limit(LimitKind kind);
+
 struct Limit {
   std::uint64_t value = 0;  // in the unit of its kind; never 0
   Need need = Need::required;

@@ -25,6 +25,19 @@ plan:
 """
 
 
+FLOOD = """name: flood
+goal: print too much
+brain: plan
+template: default
+plan:
+  - name: work
+    exec: {argv: [sh, -c, "head -c 20M /dev/zero; echo went on; sleep 100"]}
+    allow_failure: true
+  - name: end
+    finish: {message: "signal ${work.signal}"}
+"""
+
+
 def open_descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
@@ -64,6 +77,13 @@ class Limits(Case):
     def assert_no_sandbox(self):
         wait_until(lambda: not remains.of_sandboxes(self.data),
                    lambda: "the end of " + "\n".join(remains.of_sandboxes(self.data)), seconds=20)
+
+    # V9
+    def test_a_template_says_whether_a_command_that_prints_too_much_is_ended(self):
+        self.serve("sandbox.templates.default.on_limit.output=kill")
+        (self.folder / "flood.yaml").write_text(FLOOD)
+        ended = self.cli.must("run", self.folder / "flood.yaml", json_output=False)
+        self.assertIn("signal 9", ended.output)
 
     # ADV-E17
     def test_a_refusal_names_the_limit_that_binds(self):

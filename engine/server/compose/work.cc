@@ -21,7 +21,6 @@
 #include "sandbox-runtime/client/host_client.h"
 #include "sandbox-runtime/manager/manager.h"
 #include "sandbox-runtime/manager/reconciler.h"
-#include "sandbox-runtime/manager/templates.h"
 #include "sandbox-runtime/scheduler/pool.h"
 
 namespace sandglass::engine::server::compose {
@@ -95,7 +94,6 @@ struct Work::Parts {
         effects(executor, tools, ports.clock,
                 {.in_flight = ports.config.effects.max_in_flight,
                  .per_target = ports.config.effects.max_per_target}),
-        sandbox_templates(sandbox_runtime::manager::built_in_templates()),
         host({.socket_path = ports.folder.host_socket(),
               .give_up_ms = ports.config.sandbox.adopt_grace_ms + kAfterGraceMs},  // J16
              {.sandbox_ended = [this](const provider::SandboxRef& sandbox,
@@ -109,14 +107,15 @@ struct Work::Parts {
   void sandbox_ended(const provider::SandboxRef& sandbox, const base::Error& why) {
     base::log(base::LogLevel::info, "sandbox_ended",
               {{"sandbox", sandbox.id}, {"code", base::name_of(why.code)}, {"reason", why.message}});
-    for (const auto& [name, tmpl] : sandbox_templates) {
+    for (const auto& [name, tmpl] : ports.config.sandbox.templates) {
       report(scheduler::pool_stream(name), {.sandbox = sandbox.id, .token = sandbox.fence});
     }
   }
 
   sandbox_runtime::manager::Reconciler::Ports reconciler_ports() {
     std::vector<core::StreamId> pools;
-    for (const auto& [name, tmpl] : sandbox_templates) pools.push_back(scheduler::pool_stream(name));
+    for (const auto& [name, tmpl] : ports.config.sandbox.templates)
+      pools.push_back(scheduler::pool_stream(name));
     return {.provider = host,
             .pools = std::move(pools),
             .read =
@@ -147,7 +146,6 @@ struct Work::Parts {
   const operations::EffectTools tools;
   operations::EffectOperations effects;
 
-  const std::map<std::string, provider::Template> sandbox_templates;
   sandbox_runtime::client::HostClient host;
   sandbox_runtime::manager::Reconciler reconciler;  // of the loop's thread
 };
@@ -162,7 +160,8 @@ Work::Work(WorkPorts ports) : parts_(std::make_unique<Parts>(std::move(ports))) 
   sandbox_runtime::manager::register_sandbox_activities(
       parts.activities,
       std::make_shared<const sandbox_runtime::manager::ManagerParts>(sandbox_runtime::manager::ManagerParts{
-          parts.host, parts.ports.blobs, parts.ports.runner, parts.ports.clock, parts.sandbox_templates,
+          parts.host, parts.ports.blobs, parts.ports.runner, parts.ports.clock,
+          parts.ports.config.sandbox.templates,
           [permitted = allowed_destinations(parts.ports.config)](const provider::AllowedDestination& asked) {
             return check_destination(permitted, asked);
           }}));
@@ -189,7 +188,7 @@ base::Status Work::begin() {
   auto status = give(parts_->ports.loop, scheduler::admission_stream(),
                      core::make_command<scheduler::AdmissionDecider::Command>(scheduler::ConfigureAdmission{
                          {.global = limits.sandboxes, .per_user = limits.sandboxes_per_user}}));
-  for (const auto& [name, tmpl] : parts_->sandbox_templates) {
+  for (const auto& [name, tmpl] : parts_->ports.config.sandbox.templates) {
     if (!status) return status;
     status = give(parts_->ports.loop, scheduler::pool_stream(name),
                   core::make_command<scheduler::PoolDecider::Command>(scheduler::ConfigurePool{

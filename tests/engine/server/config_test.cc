@@ -35,7 +35,11 @@ network:
   limits: {connections: 5, sent_bytes_per_host: 1000}
   resolvers: [9.9.9.9, "[2620:fe::fe]:53"]
 engine: {partitions: 2}
-sandbox: {lease_ms: 4000, adopt_grace_ms: 3000}
+sandbox:
+  lease_ms: 4000
+  adopt_grace_ms: 3000
+  templates:
+    default: {on_limit: {pids: report, output: kill}}
 )",
                                    "f.yaml");
   ASSERT_TRUE(config) << config.error().message;
@@ -55,6 +59,23 @@ sandbox: {lease_ms: 4000, adopt_grace_ms: 3000}
   EXPECT_EQ(config->engine.partitions, 2);
   EXPECT_EQ(config->sandbox.lease_ms, 4000U);
   EXPECT_EQ(config->sandbox.adopt_grace_ms, 3000U);
+  using sandbox_runtime::provider::OnLimit;  // V9
+  const auto limits = [&](const char* name) { return config->sandbox.templates.at(name).limits; };
+  EXPECT_EQ(limits("default").pids.on_limit, OnLimit::report);
+  EXPECT_EQ(limits("default").output.on_limit, OnLimit::kill);
+  EXPECT_EQ(limits("default").disk.on_limit, OnLimit::automatic);
+  EXPECT_EQ(limits("network").output.on_limit, OnLimit::automatic) << "of the named template alone";
+}
+
+TEST(Config, OnLimitIsSaidForLimitsThatCanBeChosenAndTemplatesThatExist) {
+  EXPECT_EQ(problem("sandbox: {templates: {default: {on_limit: {disk: ignore}}}}"),
+            "f.yaml:1: 'sandbox.templates.default.on_limit.disk' must be report or kill");
+  EXPECT_NE(problem("sandbox: {templates: {default: {on_limit: {memory: kill}}}}")
+                .find("unknown key 'sandbox.templates.default.on_limit.memory'; known here: pids, disk, "
+                      "inodes, output"),
+            std::string::npos);
+  EXPECT_NE(problem("sandbox: {templates: {other: {}}}").find("unknown key 'sandbox.templates.other'"),
+            std::string::npos);
 }
 
 // I5: what is wrong is named with file, line and what to do.
