@@ -3,12 +3,12 @@
 // does at home:
 //
 //   source partition              target partition
-//   record with message ────────▶ record that consumes it: inbox row
+//   record with message ────────▶ record that consumes it: inbox row; closing row, if it was closing
 //   arrived: row ends   ◀──────── (durable)
-//   (durable, was closing) ─────▶ forgotten: inbox row ends, since it cannot come again
+//   (durable, was closing) ─────▶ forgotten: both rows end, since it cannot come again
 //
-// Both ways are lazy and batched. A crash in between sends a message again, which the inbox row stops, or
-// leaves one inbox row for ever. Pure: no clock, randomness, threads, I/O.
+// Both ways are lazy and batched. A crash in between sends a message again, which the inbox row stops, or, by
+// the closing row, says once more that it has arrived. Pure: no clock, randomness, threads, I/O.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,10 @@ void project_consumed(const codec::TurnHeader& header, core::PartitionId partiti
   } else {
     changes.push_back({inbox, encode_inbox_row({consumed.source_seq, consumed.index})});
   }
+  if (consumed.closing && !same_partition) {
+    changes.push_back({view::closing_key(partition, header.stream, consumed.source),
+                       encode_inbox_row({consumed.source_seq, consumed.index})});
+  }
   if (same_partition) {
     changes.push_back({view::undelivered_key(partition, consumed.source, consumed.source_seq, consumed.index),
                        std::nullopt});

@@ -2,13 +2,14 @@
 // the journal without applying anything twice (J1). The framework's tables come from the header's generic
 // fields:
 //
-//   timers started, ended          due rows            put, delete
-//   messages                       undelivered rows    put; deleted by the record that consumes (same
-//   partition) or
-//                                                      by the partition's own stream (other partition, J18)
-//   consumed                       inbox row           the source's high-water; dropped after its closing
-//   message request id                     request row         where the answer is in flight in-flight row
-//   put on entering, delete on leaving every 64 events, at parking    snapshot row
+//   timers started, ended          due rows          put, delete
+//   messages                       undelivered rows  put; deleted by the record that consumes (same
+//   partition)
+//                                                    or by the partition's own stream (other partition, J18)
+//   consumed message               inbox row         the source's high-water; dropped after its closing
+//   message closing one, other partition   closing row       put; deleted with the inbox row request id
+//   request row       where the answer is in flight                      in-flight row     put on entering,
+//   delete on leaving every 64 events, at parking    snapshot row
 //
 // The stream kind adds its own (visibility …). A step in the middle of a run causes none of them (J9).
 // Thread rule: pure functions. Errors: record_damaged when a row is not as it must be.

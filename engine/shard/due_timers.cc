@@ -103,7 +103,8 @@ void DueTimers::take_page(std::int64_t until_ms, base::Result<view::ScanResult> 
     auto timer = timer_of(row);
     if (!timer) {
       status_ = base::fail(base::Code::record_damaged,
-                           "a row of the due index is malformed; restore the data folder from a backup");
+                           "a row of the due index is malformed; it is made from records: stop the server "
+                           "and run `sandglass rebuild`, which makes all such rows anew");
       return;
     }
     if (ended_.contains(*timer) || fired_.contains(*timer)) continue;

@@ -99,6 +99,16 @@ void Shard::arrived(const codec::ConsumedMessage& message, const core::StreamId&
   if (message.closing) closings_.push_back({target, message.source});
 }
 
+/// While the delivery has its row it comes again, and what follows from that drops the inbox row.
+void Shard::closed(const codec::ConsumedMessage& message, const core::StreamId& target) {
+  ports_.reads.get(view::undelivered_key(partition_, message.source, message.source_seq, message.index),
+                   [this, inbox = delivery::Forgotten{target, message.source}](
+                       base::Result<std::optional<std::string>> row) {
+                     if (row && !*row) return ports_.neighbours.forget(inbox);
+                     if (!row && row.error().code != base::Code::record_damaged) fail(row.error());
+                   });
+}
+
 void Shard::forget(const delivery::Forgotten& inbox, base::MonotonicNs now_ns) {
   if (to_settle_.arrived.empty() && to_settle_.forgotten.empty()) settle_since_ns_ = now_ns;
   to_settle_.forgotten.push_back(inbox);

@@ -47,6 +47,8 @@ class Neighbours {
   virtual void deliver(core::Message message) = 0;
   /// `message` of a stream elsewhere is applied here.
   virtual void arrived(const codec::ConsumedMessage& message, const core::StreamId& target) = 0;
+  /// Closing `message` was applied here once; what else is needed for its inbox row to be dropped?
+  virtual void closed(const codec::ConsumedMessage& message, const core::StreamId& target) = 0;
   /// It is booked there that a closing message has arrived.
   virtual void forget(const delivery::Forgotten& inbox) = 0;
 };
@@ -79,6 +81,7 @@ class Shard {
   void finished(core::FinishedAction action);
   void deliver(core::Message message);
   void arrived(const codec::ConsumedMessage& message, const core::StreamId& target, base::MonotonicNs now_ns);
+  void closed(const codec::ConsumedMessage& message, const core::StreamId& target);
   void forget(const delivery::Forgotten& inbox, base::MonotonicNs now_ns);
 
   // The phases of a poll, in this order; each tells whether it did something.
@@ -131,6 +134,9 @@ class Shard {
   void release_record(ClosedRecord& closed);
   void forget_turns(Resident& stream);
   void fail(base::Error error);
+
+  // shard_recover.cc
+  base::Status closed(const view::Row& row);
 
   // shard_decide.cc
   void load(Resident& stream);

@@ -2,6 +2,7 @@
 //
 //   in-flight rows     the streams are loaded; their pending() actions go out again, an unanswered turn goes
 //   on undelivered rows   the messages are taken from their records and delivered again, before anything new
+//   closing rows       the sources' partitions are asked whether their inbox rows can be dropped (J18)
 //   low-water mark     due timers are read from there, by the first poll
 //
 // J4: an event that this program does not know is seen here, for streams in flight, before anything is
@@ -15,6 +16,7 @@
 #include "engine/base/log.h"
 #include "engine/codec/messages.h"
 #include "engine/codec/record.h"
+#include "engine/fold/project.h"
 #include "engine/shard/shard.h"
 #include "engine/view/keys.h"
 
@@ -38,13 +40,18 @@ base::Status for_each_row(const view::View& view, view::KeyRange range, Visit vi
   }
 }
 
+std::unexpected<base::Error> malformed(const view::Row& row, const char* table) {
+  return base::fail(Code::record_damaged,
+                    std::string("a row of the ") + table + " index is malformed (key " +
+                        base::to_hex(row.key) +
+                        "); it is made from records: stop the server and run `sandglass "
+                        "rebuild`, which makes all such rows anew");
+}
+
 base::Result<core::StreamId> stream_of(const view::Row& row, const char* table) {
   const auto key = view::parse_index_key(row.key);
   const auto stream = key ? core::StreamId::from_bytes(key->stream) : std::nullopt;
-  if (!stream)
-    return base::fail(Code::record_damaged, std::string("a row of the ") + table +
-                                                " index is malformed (key " + base::to_hex(row.key) +
-                                                "); restore the data folder from a backup");
+  if (!stream) return malformed(row, table);
   return *stream;
 }
 
@@ -67,7 +74,7 @@ base::Result<core::Message> undelivered_message(const view::View& view, const vi
   if (!source) return std::unexpected(source.error());
   const std::string suffix = view::parse_index_key(row.key)->suffix;
   if (suffix.size() != sizeof(std::uint64_t) + sizeof(std::uint32_t)) {
-    return base::fail(Code::record_damaged, "a row of the undelivered index is malformed");
+    return malformed(row, "undelivered");
   }
   const std::uint64_t seq = view::get_u64(suffix);
   const std::uint32_t index = view::get_u32(std::string_view(suffix).substr(sizeof(std::uint64_t)));
@@ -91,6 +98,16 @@ base::Result<core::Message> undelivered_message(const view::View& view, const vi
 
 }  // namespace
 
+base::Status Shard::closed(const view::Row& row) {
+  const auto target = stream_of(row, "closing");
+  if (!target) return std::unexpected(target.error());
+  const auto source = core::StreamId::from_bytes(view::parse_index_key(row.key)->suffix);
+  const auto newest = fold::decode_inbox_row(row.value);
+  if (!source || !newest) return malformed(row, "closing");
+  ports_.neighbours.closed({*source, newest->source_seq, newest->index, true}, *target);
+  return {};
+}
+
 base::Status Shard::recover(const view::View& view) {
   const std::string low_water = view::low_water_key(partition_, view::Index::due);
   const auto mark = view.scan_now({.first = low_water, .last = low_water + '\0'});
@@ -112,6 +129,9 @@ base::Status Shard::recover(const view::View& view) {
                           wake(stream);
                           return {};
                         });
+  if (!status) return status;
+  status = for_each_row(view, view::index_range(partition_, view::Index::closing),
+                        [&](const view::Row& row) { return closed(row); });
   if (!status) return status;
   return for_each_row(view, view::index_range(partition_, view::Index::undelivered),
                       [&](const view::Row& row) -> base::Status {

@@ -169,6 +169,10 @@ void ShardSet::arrived(const codec::ConsumedMessage& message, const core::Stream
   shard_of(message.source).arrived(message, target, now_.monotonic_ns);
 }
 
+void ShardSet::closed(const codec::ConsumedMessage& message, const core::StreamId& target) {
+  shard_of(message.source).closed(message, target);
+}
+
 void ShardSet::forget(const delivery::Forgotten& inbox) {
   shard_of(inbox.target).forget(inbox, now_.monotonic_ns);
 }

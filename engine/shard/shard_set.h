@@ -71,6 +71,7 @@ class ShardSet final : private Neighbours {
 
   void deliver(core::Message message) override;
   void arrived(const codec::ConsumedMessage& message, const core::StreamId& target) override;
+  void closed(const codec::ConsumedMessage& message, const core::StreamId& target) override;
   void forget(const delivery::Forgotten& inbox) override;
 
   ShardConfig config_;

@@ -194,6 +194,21 @@ std::string undelivered_key(std::uint16_t partition, const StreamKey& source, st
   return index_key(partition, Index::undelivered, 0, source, suffix);
 }
 
+std::string closing_key(std::uint16_t partition, const StreamKey& target, const StreamKey& source) {
+  return index_key(partition, Index::closing, 0, target, source.bytes);
+}
+
+bool is_index_key(std::string_view key) {
+  return key.size() >= sizeof kIndexFamily && get_u16(key) == kIndexFamily;
+}
+
+bool is_put_once(std::string_view key) {
+  constexpr std::size_t kIndexByte = 4;
+  if (key.size() <= kIndexByte || !is_index_key(key)) return false;
+  const auto index = static_cast<Index>(key[kIndexByte]);
+  return index == Index::in_flight || index == Index::undelivered || index == Index::closing;
+}
+
 KeyRange index_range(std::uint16_t partition, Index index) {
   return prefix_range(index_prefix(partition, index));
 }

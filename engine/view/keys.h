@@ -51,6 +51,8 @@ enum class Index : std::uint8_t {
   in_flight = 2,    // sort: 0
   undelivered = 3,  // sort: 0; suffix: source_seq(8) · index(4)
   visibility = 4,   // sort and suffix as the stream kind says
+  closing = 5,      // sort: 0; a source(17, the suffix) in another partition has closed towards the stream,
+                    // and the inbox row is not dropped yet (J18)
 };
 
 enum class PartitionRow : std::uint8_t {
@@ -123,6 +125,12 @@ std::string due_key(std::uint16_t partition, std::int64_t due_ms, const StreamKe
 std::string in_flight_key(std::uint16_t partition, const StreamKey& stream);
 std::string undelivered_key(std::uint16_t partition, const StreamKey& source, std::uint64_t source_seq,
                             std::uint32_t message_index);
+std::string closing_key(std::uint16_t partition, const StreamKey& target, const StreamKey& source);
+/// Whether the key is, or begins, one of an index row.
+bool is_index_key(std::string_view key);
+/// Rows of indexes that opening reads from end to end. Such a row is never put over itself: between two puts
+/// it is deleted. A store that relies on it keeps nothing of a row that has come and gone (J10).
+bool is_put_once(std::string_view key);
 /// All rows of an index; those with first ≤ sort < last.
 KeyRange index_range(std::uint16_t partition, Index index);
 KeyRange index_range(std::uint16_t partition, Index index, std::uint64_t first_sort, std::uint64_t last_sort);

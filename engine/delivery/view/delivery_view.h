@@ -18,6 +18,7 @@ struct DeliveryView {
     }
     for (const Forgotten& one : settled.forgotten) {
       changes.push_back({view::inbox_key(one.target, one.source), std::nullopt});
+      changes.push_back({view::closing_key(settled.partition, one.target, one.source), std::nullopt});
     }
   }
 };

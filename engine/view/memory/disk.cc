@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/check.h"
 #include "engine/base/draw.h"
+#include "engine/view/keys.h"
 
 namespace sandglass::engine::view {
 
@@ -14,6 +16,8 @@ MemoryDisk::WriteId MemoryDisk::write(std::uint16_t part, std::vector<ViewChange
 
 void MemoryDisk::apply(Write write) {
   for (ViewChange& change : write.changes) {
+    SG_CHECK(!change.value || !is_put_once(change.key) || !rows_.contains(change.key),
+             "a row that is put once is put over itself");
     if (change.value) {
       rows_[std::move(change.key)] = std::move(*change.value);
     } else {
@@ -55,7 +59,11 @@ void MemoryDisk::crash() {
 }
 
 void MemoryDisk::tamper(const std::string& key, std::optional<std::string> value) {
-  apply({.changes = {{.key = key, .value = std::move(value)}}});
+  if (value) {
+    rows_[key] = std::move(*value);
+  } else {
+    rows_.erase(key);
+  }
 }
 
 ScanResult MemoryDisk::scan(const ScanRequest& request) const {

@@ -82,6 +82,30 @@ TEST(Messages, AfterAClosingMessageNothingOfTheSourceIsKept) {
   }
 }
 
+// J18: whenever the process dies between the record that consumes a closing message, the one that books its
+// arrival and the one that drops the inbox row.
+TEST(Messages, AfterAClosingMessageNothingOfTheSourceIsKeptWhereverItCrashes) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    World world(seed);
+    const auto [source, target] = two_streams(world, false);
+    ASSERT_TRUE(world.call_now(source, test_command(Send{target, "only", true})));
+    const auto crash_at = static_cast<int>(world.random.next() % 120);
+    for (int i = 0; i < 120; ++i) {
+      world.tick();
+      if (i % 10 == 9) world.sleep(5);
+      if (i == crash_at) world.crash();
+    }
+    for (int i = 0; i < 5; ++i) {
+      world.settle();
+      world.sleep(100);
+    }
+    EXPECT_FALSE(world.disk.get(view::inbox_key(target, source))) << "seed " << seed;
+    EXPECT_EQ(world.rows_of(view::Index::closing), 0U) << "seed " << seed;
+    EXPECT_EQ(world.rows_of(view::Index::undelivered), 0U) << "seed " << seed;
+    EXPECT_EQ(received(world.state_of(target)), 1) << "seed " << seed;
+  }
+}
+
 // Nothing is delivered that is not durable.
 TEST(Messages, WaitForTheirRecordToBeDurable) {
   World world;
@@ -206,7 +230,7 @@ TEST(Recovery, StreamsAreEvictedAndLoadedAgain) {
   EXPECT_GT(world.set->counters().evictions, 100U);
 }
 
-// A long history without a usable snapshot is read forward, page by page.
+// FR-95: a long history without a usable snapshot is read forward, page by page.
 TEST(Recovery, AStreamWhoseSnapshotIsDamagedIsFoldedFromItsRecords) {
   World world;
   const auto stream = test_stream("a");
@@ -289,6 +313,7 @@ TEST(Recovery, ADamagedPartitionRowRefusesToOpenAndNamesThePartition) {
     std::string key;
     std::optional<std::string> value;
     const char* words;
+    const char* remedy = "restore";
   };
   const std::vector<Case> cases = {
       {rows.back().key, changed, "does not extend the chain"},
@@ -296,7 +321,7 @@ TEST(Recovery, ADamagedPartitionRowRefusesToOpenAndNamesThePartition) {
       {rows[rows.size() - 2].key, std::nullopt, "is missing"},
       {epoch_key, std::string(8, '\0'), "owner epoch"},
       {epoch_key, "x", "owner epoch"},
-      {due_row.substr(0, due_row.size() - 12), std::string(), "due index"},
+      {due_row.substr(0, due_row.size() - 12), std::string(), "due index", "sandglass rebuild"},
   };
   for (const Case& one : cases) {
     const auto before = world.disk.get(one.key);
@@ -307,7 +332,7 @@ TEST(Recovery, ADamagedPartitionRowRefusesToOpenAndNamesThePartition) {
     EXPECT_NE(refused.error().message.find("partition " + std::to_string(partition)), std::string::npos)
         << refused.error().message;
     EXPECT_NE(refused.error().message.find(one.words), std::string::npos) << refused.error().message;
-    EXPECT_NE(refused.error().message.find("restore"), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find(one.remedy), std::string::npos) << refused.error().message;
     world.disk.tamper(one.key, before);
   }
   EXPECT_TRUE(world.open_again());
