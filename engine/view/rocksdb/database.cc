@@ -5,24 +5,23 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
-#include <rocksdb/transaction_log.h>
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
-#include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <mutex>
 
 #include "engine/base/crash_point.h"
 #include "engine/base/log.h"
+#include "engine/view/keys.h"
 #include "engine/view/rocksdb/durable_mark.h"
+#include "engine/view/rocksdb/marking.h"
+#include "engine/view/rocksdb/status.h"
 
 namespace sandglass::engine::view {
 namespace {
 
 constexpr std::uint64_t kMaxWalBytes = 128ULL << 20;  // J10
-constexpr auto kMarkSyncedEvery = std::chrono::seconds(10);
 
 rocksdb::Options database_options(const DatabaseOptions& wanted) {
   rocksdb::Options options;
@@ -50,47 +49,14 @@ rocksdb::Options database_options(const DatabaseOptions& wanted) {
   return options;
 }
 
-/// RocksDB names a missing table by the name that such files had long ago.
-std::string missing_table(const std::string& what) {
-  const std::size_t end = what.find(".ldb: No such file");
-  if (end == std::string::npos) return {};
-  const std::size_t begin = what.rfind('/', end) + 1;
-  return " (the table " + what.substr(begin, end - begin) + ".sst is missing)";
-}
-
-base::Error error_of(const rocksdb::Status& status, const std::string& path, const std::string& doing) {
-  const std::string what = doing + " the journal in " + path + ": " + status.ToString();
-  if (status.IsNoSpace()) {
-    return {base::Code::disk_full, what +
-                                       "; free space on that file system, then start again: nothing that was "
-                                       "acknowledged is lost"};
-  }
-  if (status.IsCorruption()) {
-    return {
-        base::Code::record_damaged,
-        what + missing_table(what) + damaged_place(path) +
-            "; stored data is damaged and nothing of it is used: copy the data folder away, check the disk, "
-            "and restore a backup"};
-  }
-  if (status.IsIOError() && status.ToString().find("lock") != std::string::npos) {
-    return {base::Code::folder_locked,
-            what +
-                "; another engine works on this folder: stop it, or choose another "
-                "folder with --data"};
-  }
-  return {base::Code::io_error, what + "; check the disk and the folder's permissions"};
-}
-
-}  // namespace
-
-namespace {
-
 /// What RocksDB's own threads tell. Thread rule: called from any thread.
 class Listener final : public rocksdb::EventListener {
  public:
-  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { manifest_moved = true; }
+  explicit Listener(std::shared_ptr<Marking> marking) : marking_(std::move(marking)) {}
+
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { marking_->manifest_moved(); }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
-    manifest_moved = true;
+    marking_->manifest_moved();
   }
   /// A damaged table file must not end the writing of everybody: whoever reads the damage is told, compaction
   /// is left alone, and all else goes on (E14).
@@ -106,41 +72,40 @@ class Listener final : public rocksdb::EventListener {
     *status = rocksdb::Status::OK();
   }
 
-  std::atomic<bool> manifest_moved{false};
   std::atomic<bool> tables_damaged{false};
+
+ private:
+  std::shared_ptr<Marking> marking_;
 };
 
 }  // namespace
 
 struct Database::Impl {
   explicit Impl(const DatabaseOptions& wanted)
-      : path(wanted.path), log(wanted.log), mark(wanted.mark.empty() ? wanted.path + ".mark" : wanted.mark) {}
+      : path(wanted.path),
+        log(wanted.log),
+        marking(std::make_shared<Marking>(wanted.mark.empty() ? wanted.path + ".mark" : wanted.mark)) {}
   ~Impl() {
-    // As far as it got: a mark that could not be written is older, and that is all.
-    if (marking && !failed && mark.point()) static_cast<void>(mark.move(*mark.point(), true));
+    if (failed) marking->give_up();
   }
 
   const std::string path;
   const bool log;
-  std::shared_ptr<Listener> listener = std::make_shared<Listener>();
+  std::shared_ptr<Marking> marking;
+  std::shared_ptr<Listener> listener = std::make_shared<Listener>(marking);
   std::unique_ptr<rocksdb::DB> db;
   std::atomic<bool> failed{false};
 
-  std::mutex write_mutex;  // what follows: after a write and before the next, all of the log is synced
-  DurableMark mark;
-  bool marking = false;
+  std::mutex write_mutex;  // held from a write until it is marked: no other is in the log by then
   bool compacting = true;
-  std::chrono::steady_clock::time_point mark_synced;
 
   base::Status check(const rocksdb::Options& options);
-  base::Status begin_marking();
-  base::Status read_manifest(DurablePoint& point);
-  base::Status move_mark();
   void leave_damaged_tables();
 };
 
 /// Before anything is changed: is all there that was acknowledged?
 base::Status Database::Impl::check(const rocksdb::Options& options) {
+  DurableMark& mark = marking->mark();
   if (auto status = mark.read(); !status) return status;
   if (!mark.point() && std::filesystem::exists(path + "/CURRENT")) {
     base::log(base::LogLevel::warning, "journal_mark_missing",
@@ -153,50 +118,11 @@ base::Status Database::Impl::check(const rocksdb::Options& options) {
   const rocksdb::Status opened = rocksdb::DB::OpenForReadOnly(options, path, &read);
   const std::unique_ptr<rocksdb::DB> owner(read);
   if (!opened.ok()) return std::unexpected(error_of(opened, path, "cannot open"));
+  std::uint64_t first_log = 0;
+  if (owner->GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &first_log)) {
+    if (auto status = check_logs(path, mark, first_log); !status) return status;
+  }
   return check_entry(path, mark, owner->GetLatestSequenceNumber());
-}
-
-/// The number and the synced length of the MANIFEST.
-base::Status Database::Impl::read_manifest(DurablePoint& point) {
-  constexpr std::string_view kPrefix = "/MANIFEST-";
-  std::vector<std::string> files;
-  std::uint64_t bytes = 0;
-  if (const rocksdb::Status status = db->GetLiveFiles(files, &bytes, false); !status.ok())
-    return std::unexpected(error_of(status, path, "cannot list the files of"));
-  for (const std::string& file : files) {
-    if (!file.starts_with(kPrefix)) continue;
-    std::from_chars(file.data() + kPrefix.size(), file.data() + file.size(), point.manifest);
-    point.manifest_bytes = bytes;
-  }
-  return {};
-}
-
-base::Status Database::Impl::begin_marking() {
-  if (auto status = mark.begin_writing(); !status) return status;
-  marking = true;
-  // The new log is named by the first write that is synced to it: until then, losing its name loses nothing.
-  DurablePoint point = *mark.point();
-  if (auto status = read_manifest(point); !status) return status;
-  mark_synced = std::chrono::steady_clock::now();
-  return mark.move(point, true);
-}
-
-/// After a synced write, before it is acknowledged.
-base::Status Database::Impl::move_mark() {
-  std::unique_ptr<rocksdb::LogFile> log;
-  if (const rocksdb::Status status = db->GetCurrentWalFile(&log); !status.ok())
-    return std::unexpected(error_of(status, path, "cannot tell the log of"));
-  DurablePoint point = *mark.point();
-  const auto now = std::chrono::steady_clock::now();
-  const bool sync = log->LogNumber() != point.log || now - mark_synced >= kMarkSyncedEvery;
-  point.log = log->LogNumber();
-  point.log_bytes = log->SizeFileBytes();
-  point.entry = db->GetLatestSequenceNumber();
-  if (listener->manifest_moved.exchange(false)) {
-    if (auto status = read_manifest(point); !status) return status;
-  }
-  if (sync) mark_synced = now;
-  return mark.move(point, sync);
 }
 
 /// Compaction would read the damaged file again and again; what it leaves undone must not slow the writers.
@@ -209,6 +135,19 @@ void Database::Impl::leave_damaged_tables() {
   if (!status.ok())
     base::log(base::LogLevel::warning, "compaction_not_stopped", {{"reason", status.ToString()}});
 }
+
+namespace {
+
+/// Nothing lies between them.
+bool is_next_key(const std::string& first, const std::string& last) {
+  return last.size() == first.size() + 1 && last.back() == '\0' && last.starts_with(first);
+}
+
+base::Error read_error(const rocksdb::Status& status, const std::string& path, const std::string& first) {
+  return error_of(status, path, "cannot read", is_index_key(first) ? Wanted::derived : Wanted::stored);
+}
+
+}  // namespace
 
 Database::Database(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Database::~Database() = default;
@@ -230,17 +169,29 @@ base::Result<std::unique_ptr<Database>> Database::open(const DatabaseOptions& wa
                                                   : rocksdb::DB::Open(options, wanted.path, &db);
   if (!status.ok()) return std::unexpected(error_of(status, wanted.path, "cannot open"));
   impl->db.reset(db);
-  if (auto whole = check_entry(wanted.path, impl->mark, db->GetLatestSequenceNumber()); !whole)
+  if (auto whole = check_entry(wanted.path, impl->marking->mark(), db->GetLatestSequenceNumber()); !whole)
     return std::unexpected(whole.error());
   if (!wanted.read_only && wanted.log) {
-    if (auto begun = impl->begin_marking(); !begun) return std::unexpected(begun.error());
+    if (auto begun = impl->marking->begin(*db, wanted.path); !begun) return std::unexpected(begun.error());
   }
   return std::unique_ptr<Database>(new Database(std::move(impl)));
+}
+
+/// One row, by the filters of the tables; no block is read but its own, so that damage beside it is not its.
+base::Result<ScanResult> Database::get(const std::string& key) const {
+  ScanResult result;
+  std::string value;
+  const rocksdb::Status status = impl_->db->Get(rocksdb::ReadOptions(), key, &value);
+  if (status.IsNotFound()) return result;
+  if (!status.ok()) return std::unexpected(read_error(status, impl_->path, key));
+  result.rows.push_back({key, std::move(value)});
+  return result;
 }
 
 base::Result<ScanResult> Database::scan(const ScanRequest& request) const {
   ScanResult result;
   if (!request.last.empty() && request.last <= request.first) return result;
+  if (is_next_key(request.first, request.last)) return get(request.first);
   rocksdb::ReadOptions options;
   const rocksdb::Slice lower(request.first);
   const rocksdb::Slice upper(request.last);
@@ -257,7 +208,7 @@ base::Result<ScanResult> Database::scan(const ScanRequest& request) const {
     bytes += rows->key().size() + rows->value().size();
     result.rows.push_back({rows->key().ToString(), rows->value().ToString()});
   }
-  if (!rows->status().ok()) return std::unexpected(error_of(rows->status(), impl_->path, "cannot read"));
+  if (!rows->status().ok()) return std::unexpected(read_error(rows->status(), impl_->path, request.first));
   return result;
 }
 
@@ -269,8 +220,9 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
   rocksdb::WriteBatch batch;
   for (const std::vector<ViewChange>& changes : groups) {
     for (const ViewChange& change : changes) {
-      const rocksdb::Status status =
-          change.value ? batch.Put(change.key, *change.value) : batch.Delete(change.key);
+      const rocksdb::Status status = change.value              ? batch.Put(change.key, *change.value)
+                                     : is_put_once(change.key) ? batch.SingleDelete(change.key)
+                                                               : batch.Delete(change.key);
       if (!status.ok()) return std::unexpected(error_of(status, impl_->path, "cannot build a batch for"));
     }
   }
@@ -284,7 +236,7 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
   SG_CRASH_POINT("journal.after_sync");
   base::Status written;
   if (status.ok()) {
-    if (impl_->log) written = impl_->move_mark();
+    written = impl_->marking->wrote();
   } else {
     written = std::unexpected(error_of(status, impl_->path, "cannot write to"));
   }

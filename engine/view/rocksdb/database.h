@@ -54,6 +54,7 @@ class Database {
 
  private:
   struct Impl;
+  base::Result<ScanResult> get(const std::string& key) const;
   explicit Database(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;

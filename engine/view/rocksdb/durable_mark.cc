@@ -21,18 +21,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A slot: magic(8) · turn(8) · the five numbers(8 each) · first 8 bytes of SHA-256 of these 56. Slots lie in
-// pages of their own, so that no write-back of one can tear the other.
-constexpr std::string_view kMagic = "sgmark 1";
+// A slot: magic(8) · turn(8) · the numbers(8 each) · first 8 bytes of SHA-256 of these. Slots lie in pages of
+// their own, so that no write-back of one can tear the other. The first version had no first_log.
+constexpr std::string_view kMagic = "sgmark 2";
+constexpr std::string_view kFirstMagic = "sgmark 1";
 constexpr std::size_t kSumBytes = 8;
-constexpr std::size_t kSlotBytes = 64;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kFileBytes = 2 * kPage;
 
 std::string slot_of(std::uint64_t turn, const DurablePoint& point) {
   std::string slot(kMagic);
-  for (const std::uint64_t number :
-       {turn, point.log, point.log_bytes, point.manifest, point.manifest_bytes, point.entry}) {
+  for (const std::uint64_t number : {turn, point.log, point.log_bytes, point.manifest, point.manifest_bytes,
+                                     point.entry, point.first_log}) {
     put_u64(slot, number);
   }
   slot += base::sha256(slot).view().substr(0, kSumBytes);
@@ -45,14 +45,18 @@ struct Slot {
 };
 
 std::optional<Slot> parse_slot(std::string_view slot) {
-  if (slot.size() < kSlotBytes || !slot.starts_with(kMagic)) return std::nullopt;
-  const std::string_view body = slot.substr(0, kSlotBytes - kSumBytes);
-  if (base::sha256(body).view().substr(0, kSumBytes) != slot.substr(body.size(), kSumBytes)) {
+  const bool first = slot.starts_with(kFirstMagic);
+  if (!first && !slot.starts_with(kMagic)) return std::nullopt;
+  std::array<std::uint64_t, 7> numbers{};
+  const std::size_t count = numbers.size() - (first ? 1 : 0);
+  const std::string_view body = slot.substr(0, kMagic.size() + 8 * count);
+  if (slot.size() < body.size() + kSumBytes ||
+      base::sha256(body).view().substr(0, kSumBytes) != slot.substr(body.size(), kSumBytes)) {
     return std::nullopt;
   }
-  std::array<std::uint64_t, 6> numbers{};
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = get_u64(body.substr(kMagic.size() + 8 * i));
-  return Slot{numbers[0], {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]}};
+  for (std::size_t i = 0; i < count; ++i) numbers[i] = get_u64(body.substr(kMagic.size() + 8 * i));
+  if (first) numbers[6] = numbers[1];
+  return Slot{numbers[0], {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]}};
 }
 
 std::uint64_t number_of(std::string_view text) {
@@ -79,7 +83,8 @@ std::unexpected<base::Error> refuse(std::string message) {
 }
 
 /// One file against its part of the mark.
-base::Status check_file(const std::string& file, std::uint64_t bytes, const DurableMark& mark) {
+base::Status check_file(const std::string& file, std::uint64_t bytes, const DurableMark& mark,
+                        LogEnd may_end = LogEnd::exact) {
   std::error_code failed;
   const std::uint64_t size = fs::file_size(file, failed);
   if (failed) return refuse(file + " is missing" + remedy("it", mark));
@@ -87,7 +92,7 @@ base::Status check_file(const std::string& file, std::uint64_t bytes, const Dura
     return refuse(file + " was cut at byte " + std::to_string(size) + ": " + std::to_string(bytes) +
                   " bytes of it were synced" + remedy("it", mark));
   }
-  const auto fault = scan_log(file, bytes);
+  const auto fault = scan_log(file, bytes, may_end);
   if (!fault) return std::unexpected(fault.error());
   if (!*fault) return {};
   return refuse(file + " is damaged at byte " + std::to_string((*fault)->offset) + ": " + (*fault)->what +
@@ -97,6 +102,7 @@ base::Status check_file(const std::string& file, std::uint64_t bytes, const Dura
 
 struct Listing {
   std::uint64_t newest_log = 0;
+  std::vector<std::uint64_t> logs;
   std::string manifest;  // as CURRENT names it; empty: it names none
   bool has_current = false;
 };
@@ -105,8 +111,9 @@ Listing list(const std::string& folder) {
   Listing listing;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
-    if (entry.path().extension() == ".log")
-      listing.newest_log = std::max(listing.newest_log, number_of(entry.path().stem().string()));
+    if (entry.path().extension() != ".log") continue;
+    listing.logs.push_back(number_of(entry.path().stem().string()));
+    listing.newest_log = std::max(listing.newest_log, listing.logs.back());
   }
   listing.has_current = fs::exists(folder + "/CURRENT", failed);
   const auto current = base::read_whole_file(folder + "/CURRENT", 64);
@@ -192,8 +199,23 @@ base::Status check_files(const std::string& folder, const DurableMark& mark, boo
     if (auto status = check_file(manifest_file, point.manifest_bytes, mark); !status) return status;
   }
   const std::string log = folder + "/" + log_name(point.log);
-  probe = found.newest_log < point.log || (point.log != 0 && !fs::exists(log, failed));
+  for (const std::uint64_t older : found.logs) {
+    if (older < point.first_log || older >= point.log) continue;
+    const std::string file = folder + "/" + log_name(older);
+    const std::uint64_t size = fs::file_size(file, failed);
+    if (failed) continue;
+    if (auto status = check_file(file, size, mark, LogEnd::zeros); !status) return status;
+  }
+  probe = point.log != 0 && std::ranges::find(found.logs, point.log) == found.logs.end();
   return probe || point.log == 0 ? base::Status() : check_file(log, point.log_bytes, mark);
+}
+
+base::Status check_logs(const std::string& folder, const DurableMark& mark, std::uint64_t first_log) {
+  if (!mark.point() || mark.point()->log == 0 || first_log > mark.point()->log) return {};
+  const std::string log = folder + "/" + log_name(mark.point()->log);
+  std::error_code failed;
+  if (fs::exists(log, failed)) return {};
+  return refuse(log + " is missing, and what it held is in no table" + remedy("it", mark));
 }
 
 base::Status check_entry(const std::string& folder, const DurableMark& mark, std::uint64_t newest) {

@@ -5,7 +5,8 @@
 // The mark is a file outside the folder, so that an older copy of the whole folder is seen too. It holds
 // lower bounds, moved only after what they speak of was synced:
 //
-//   newest log and how many bytes of it are synced · MANIFEST and the same · the newest entry's number
+//   newest log and how many bytes of it are synced · MANIFEST and the same · the newest entry's number ·
+//   the first log that the same process wrote
 //
 // It is written after each synced batch but itself synced only now and then: when a process is killed the
 // mark is exact; after a loss of power it may be old, never too new, so it never refuses wrongly. Two slots
@@ -32,6 +33,9 @@ struct DurablePoint {
   std::uint64_t manifest = 0;
   std::uint64_t manifest_bytes = 0;
   std::uint64_t entry = 0;  // RocksDB's sequence number
+  /// The first log of the process that wrote `log`: those between were synced to their ends. What was before
+  /// is in tables.
+  std::uint64_t first_log = 0;
 
   friend bool operator==(const DurablePoint&, const DurablePoint&) = default;
 };
@@ -61,7 +65,10 @@ class DurableMark {
 /// remedy. `probe` is set when the files alone cannot tell: the database must be opened for reading, and its
 /// newest entry compared.
 base::Status check_files(const std::string& folder, const DurableMark& mark, bool& probe);
-/// What the files alone do not show: the database's newest entry is older than what was acknowledged.
+/// What the files alone do not show: the log of the mark is gone although the tables, which hold what was in
+/// the logs before `first_log`, do not have it (FR-88).
+base::Status check_logs(const std::string& folder, const DurableMark& mark, std::uint64_t first_log);
+/// The database's newest entry is older than what was acknowledged.
 base::Status check_entry(const std::string& folder, const DurableMark& mark, std::uint64_t newest);
 /// The first damaged place in the folder's logs and MANIFEST, " (FILE at byte N: …)"; empty: none is found.
 std::string damaged_place(const std::string& folder);

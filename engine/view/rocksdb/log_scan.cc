@@ -40,28 +40,40 @@ class Pieces {
   bool inside_ = false;
 };
 
-/// Checks the records of one block; `at` is its offset in the file.
-std::optional<LogFault> scan_block(std::string_view block, std::uint64_t at, bool last, Pieces& pieces) {
+bool only_zeros(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+/// Checks the records of one block, `at` is its offset in the file, up to where only zeros follow in it, if
+/// they may: `used` is then shorter than the block.
+std::optional<LogFault> scan_block(std::string_view block, std::uint64_t at, bool last, LogEnd may_end,
+                                   Pieces& pieces, std::size_t& used) {
   std::size_t here = 0;
+  used = block.size();
   while (block.size() - here >= kHeader) {
     const char* record = block.data() + here;
     const std::size_t length =
         static_cast<std::uint8_t>(record[4]) | std::size_t{static_cast<std::uint8_t>(record[5])} << 8;
     const auto type = static_cast<std::uint8_t>(record[6]);
     const auto fault = [&](const char* what) { return LogFault{at + here, what}; };
+    if (may_end == LogEnd::zeros && !pieces.inside() && only_zeros(block.substr(here))) {
+      used = here;
+      return std::nullopt;
+    }
     if (kHeader + length > block.size() - here) return fault("the record is cut short");
     const std::uint32_t crc = base::crc32c({record + kHeader - 1, length + 1});
     if ((crc >> 15 | crc << 17) + kMaskDelta != little32(record)) return fault("its checksum does not match");
     if (!pieces.takes(type)) return fault("the record does not follow the one before it");
     here += kHeader + length;
   }
-  if (last && here < block.size()) return LogFault{at + here, "the record is cut short"};
+  const bool padded = may_end == LogEnd::zeros && only_zeros(block.substr(here));
+  if (last && here < block.size() && !padded) return LogFault{at + here, "the record is cut short"};
   return std::nullopt;
 }
 
 }  // namespace
 
-base::Result<std::optional<LogFault>> scan_log(const std::string& path, std::uint64_t end) {
+base::Result<std::optional<LogFault>> scan_log(const std::string& path, std::uint64_t end, LogEnd may_end) {
   const base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const auto failed = [&] {
     return base::fail(base::Code::io_error, "cannot read " + path + ": " + std::strerror(errno));
@@ -69,6 +81,7 @@ base::Result<std::optional<LogFault>> scan_log(const std::string& path, std::uin
   if (!file) return failed();
   std::string block(kBlock, '\0');
   Pieces pieces;
+  std::optional<std::uint64_t> zeros_from;
   for (std::uint64_t at = 0; at < end;) {
     const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(kBlock, end - at));
     std::size_t have = 0;
@@ -79,7 +92,14 @@ base::Result<std::optional<LogFault>> scan_log(const std::string& path, std::uin
       if (got > 0) have += static_cast<std::size_t>(got);
     }
     const bool last = at + wanted == end;
-    if (auto fault = scan_block({block.data(), have}, at, last && wanted < kBlock, pieces)) return fault;
+    const std::string_view bytes(block.data(), have);
+    std::size_t used = 0;
+    if (zeros_from) {
+      if (!only_zeros(bytes)) return LogFault{*zeros_from, "the record is overwritten with zeros"};
+    } else {
+      if (auto fault = scan_block(bytes, at, last && wanted < kBlock, may_end, pieces, used)) return fault;
+      if (used < have) zeros_from = at + used;
+    }
     if (have < wanted) return LogFault{at + have, "the file ends here"};
     at += wanted;
   }

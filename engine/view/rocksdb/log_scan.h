@@ -19,7 +19,12 @@ struct LogFault {
   std::string what;
 };
 
+/// What may stand behind the last record: nothing, or the zeros with which a file was allocated that nobody
+/// came to close.
+enum class LogEnd : std::uint8_t { exact, zeros };
+
 /// Whether the first `end` bytes are whole records. nullopt: they are.
-base::Result<std::optional<LogFault>> scan_log(const std::string& path, std::uint64_t end);
+base::Result<std::optional<LogFault>> scan_log(const std::string& path, std::uint64_t end,
+                                               LogEnd may_end = LogEnd::exact);
 
 }  // namespace sandglass::engine::view

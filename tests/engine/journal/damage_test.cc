@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/view/rocksdb/durable_mark.h"
 #include "tests/engine/journal/journal_fixture.h"
 #include "tests/engine/journal/writer_process.h"
 
@@ -254,6 +255,65 @@ TEST_F(DamagedJournal, AMissingNewestLogRefusesToOpen) {
   }
   fs::rename(folder_.file("kept"), file);
   EXPECT_GE(records(), 40u);
+}
+
+// FR-88: a copy of the files made while they are written has an older MANIFEST and mark beside newer logs.
+TEST_F(DamagedJournal, ACopyWhoseMiddleIsMissingRefusesToOpen) {
+  fill(10);
+  const fs::path lost = log();
+  fs::copy(path(), folder_.file("copy"), fs::copy_options::recursive);
+  fs::copy(path() + ".mark", folder_.file("copy.mark"));
+  fill(10);  // opening has made a table of the first log
+  ASSERT_FALSE(fs::exists(lost));
+  fs::remove(fs::path(folder_.file("copy")) / lost.filename());
+  fs::copy(log(), fs::path(folder_.file("copy")) / log().filename());
+  for (const bool read_only : {true, false}) {
+    const auto refused = view::Database::open({.path = folder_.file("copy"), .read_only = read_only});
+    ASSERT_FALSE(refused) << "the middle of the history is gone";
+    EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+    EXPECT_NE(refused.error().message.find(lost.filename().string()), std::string::npos)
+        << refused.error().message;
+  }
+}
+
+// A kill in the middle of a flush leaves two logs that are needed: the end of the older one counts too.
+// RocksDB takes a record whose length leads beyond the file for the end.
+TEST_F(DamagedJournal, AChangedEndOfAnOlderLogRefusesToOpen) {
+  fill(10);
+  const fs::path older = log();
+  const std::string copy = folder_.file("copy");
+  fs::copy(path(), copy, fs::copy_options::recursive);
+  fs::copy(path() + ".mark", copy + ".mark");
+  fill(10);
+  const fs::path newer = log();
+  fs::copy(newer, fs::path(copy) / newer.filename());
+  {
+    view::DurableMark mark(copy + ".mark");
+    ASSERT_TRUE(mark.read() && mark.begin_writing());
+    view::DurablePoint point = *mark.point();
+    point.log = std::stoull(newer.stem().string());
+    point.log_bytes = used(newer);
+    point.first_log = std::stoull(older.stem().string());
+    ASSERT_TRUE(mark.move(point, true));
+  }
+  const fs::path changed = fs::path(copy) / older.filename();
+  const std::string bytes = contents(changed);
+  for (const std::uint64_t at : {used(changed) - 1, used(changed) - 1000, std::uint64_t{100}}) {
+    flip(changed, at);
+    const auto refused = view::Database::open({.path = copy});
+    ASSERT_FALSE(refused) << "byte " << at;
+    EXPECT_EQ(refused.error().code, base::Code::record_damaged);
+    EXPECT_NE(refused.error().message.find(older.filename().string()), std::string::npos)
+        << refused.error().message;
+    flip(changed, at);
+  }
+  fs::resize_file(changed, used(changed) - 5);
+  EXPECT_FALSE(view::Database::open({.path = copy}));
+  // Whole, with the room at the end that a log has which nobody came to close.
+  std::ofstream(changed, std::ios::binary) << bytes << std::string(100'000, '\0');
+  const auto database = view::Database::open({.path = copy});
+  ASSERT_TRUE(database) << database.error().message;
+  EXPECT_GE(read_ownership(view::RocksView(**database, 0), kMeta, 0)->last_sequence, 20U);
 }
 
 TEST_F(DamagedJournal, ASecondEngineIsToldWhoHoldsTheFolder) {
