@@ -68,7 +68,9 @@ class Verifier {
       const auto records = reader_.read_order(partition, next, kChunk);
       if (!records) {
         if (!is_damage(records.error().code)) return std::unexpected(records.error());
-        if (const auto done = one_by_one(next); !done) return done;
+        const auto more = one_by_one(next);
+        if (!more) return std::unexpected(more.error());
+        if (!*more) break;
         continue;
       }
       if (records->empty()) break;
@@ -86,12 +88,15 @@ class Verifier {
   }
 
  private:
-  /// Goes over a damaged chunk; `next` is then behind it.
-  base::Status one_by_one(core::Sequence& next) {
+  /// Goes over a damaged chunk; `next` is then behind it. False: where the partition ends cannot be seen, as
+  /// nothing that follows can be read.
+  base::Result<bool> one_by_one(core::Sequence& next) {
+    bool any = false;
     for (const core::Sequence end = next + kChunk; next < end; ++next) {
       const auto record = reader_.read_order(partition_, next, 1);
-      if (record && record->empty()) return {};
+      if (record && record->empty()) return true;
       if (record) {
+        any = true;
         check(record->front());
         next = record->front().link.sequence;
         continue;
@@ -100,7 +105,15 @@ class Verifier {
       find(next, {}, 0, record.error().message);
       chain_known_ = false;
     }
-    return {};
+    return any || readable_after(next);
+  }
+
+  bool readable_after(core::Sequence next) const {
+    constexpr core::Sequence kFarthest = core::Sequence{1} << 48;
+    for (core::Sequence distance = 1; distance < kFarthest; distance *= 2) {
+      if (reader_.read_order(partition_, next + distance, 1)) return true;
+    }
+    return false;
   }
 
   void check(const core::OrderedRecord& each) {

@@ -114,6 +114,43 @@ TEST_F(Audit, RecordsCutOffAtTheEndAreFoundAgainstAnEarlierHead) {
   EXPECT_FALSE(verified(before.heads).good());
 }
 
+/// What is in a table whose blocks cannot be read from some order row on; also not where the partition ends.
+class CutReader final : public journal::Reader {
+ public:
+  CutReader(const journal::Reader& inner, core::Sequence first, core::Sequence last)
+      : inner_(inner), first_(first), last_(last) {}
+  base::Result<std::uint16_t> partitions() const override { return inner_.partitions(); }
+  base::Result<std::string> journal_id() const override { return inner_.journal_id(); }
+  base::Result<std::vector<core::OrderedRecord>> read_order(core::PartitionId partition, core::Sequence from,
+                                                            std::size_t limit) const override {
+    if (from <= last_ && from + limit > first_)
+      return base::fail(base::Code::record_damaged, "block checksum mismatch");
+    return inner_.read_order(partition, from, limit);
+  }
+  base::Result<std::vector<core::StoredRecord>> read_stream(const core::StreamId& stream,
+                                                            std::uint64_t from_seq,
+                                                            std::size_t limit) const override {
+    return inner_.read_stream(stream, from_seq, limit);
+  }
+
+ private:
+  const journal::Reader& inner_;
+  core::Sequence first_, last_;
+};
+
+TEST_F(Audit, APartitionWhoseEndCannotBeReadIsVerifiedUpToThereAndTheVerificationEnds) {
+  const auto report = verify(CutReader(histories_.reader, 5, ~core::Sequence{0}));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->good());
+  EXPECT_EQ(report->records, Histories::kPartitions * 4u);
+}
+
+TEST_F(Audit, WhatFollowsADamagedStretchIsVerified) {
+  const auto report = verify(CutReader(histories_.reader, 5, 8));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->records, 6u * 9u - Histories::kPartitions * 4u);
+}
+
 TEST_F(Audit, TheLogNamesEveryRecordWithItsEventsAndItsCause) {
   std::vector<LogLine> lines;
   for (core::PartitionId partition = 0; partition < Histories::kPartitions; ++partition) {
