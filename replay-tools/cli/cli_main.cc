@@ -36,6 +36,22 @@ engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_jou
   return std::make_unique<FolderJournal>(std::move(*database));
 }
 
+engine::base::Result<replay_tools::rebuild::Report> rebuild_journal(const engine::base::DataFolder& folder,
+                                                                    const std::string& new_journal) {
+  const auto from = engine::view::Database::open({.path = folder.journal(),
+                                                  .mark = folder.journal_mark(),
+                                                  .create_if_missing = false,
+                                                  .read_only = true});
+  if (!from) return std::unexpected(from.error());
+  const auto to = engine::view::Database::open({.path = new_journal, .mark = new_journal + ".mark"});
+  if (!to) return std::unexpected(to.error());
+  engine::fold::Registry kinds;
+  for (auto& kind : engine::server::compose::all_kinds()) kinds.add(std::move(kind));
+  const engine::view::RocksView view(**from, 0);
+  return replay_tools::rebuild::rebuild(
+      view, kinds, [&](std::vector<engine::view::ViewChange> rows) { return (*to)->write({&rows, 1}); });
+}
+
 std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
   auto known = std::make_shared<replay_tools::replay::Kinds>();
   for (auto& kind : engine::server::compose::all_kinds()) {
@@ -49,6 +65,6 @@ std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  return static_cast<int>(
-      replay_tools::cli::run_command_line(argc, argv, {.open_journal = open_journal, .kinds = kinds()}));
+  return static_cast<int>(replay_tools::cli::run_command_line(
+      argc, argv, {.open_journal = open_journal, .rebuild_journal = rebuild_journal, .kinds = kinds()}));
 }

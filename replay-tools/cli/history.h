@@ -9,6 +9,7 @@
 #include "engine/base/data_folder.h"
 #include "engine/journal/reader.h"
 #include "replay-tools/cli/session.h"
+#include "replay-tools/rebuild/rebuild.h"
 #include "replay-tools/replay/describer.h"
 
 namespace sandglass::replay_tools::cli {
@@ -23,6 +24,9 @@ class OpenedJournal {
 struct HistoryAdapters {
   /// Opens the journal of a data folder without changing anything.
   std::function<base::Result<std::unique_ptr<OpenedJournal>>(const base::DataFolder&)> open_journal;
+  /// Writes the records of a data folder's journal, and all rows derived from them, into a new journal.
+  std::function<base::Result<rebuild::Report>(const base::DataFolder&, const std::string& new_journal)>
+      rebuild_journal;
   std::shared_ptr<const replay::Kinds> kinds;
 };
 

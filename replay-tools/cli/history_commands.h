@@ -1,4 +1,5 @@
-// The commands that read histories: debug, audit verify, audit log, audit refusals.
+// The commands that read histories: debug, audit verify, audit log, audit refusals; and the one that writes
+// what is derived from them anew: rebuild.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +27,8 @@ Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const Au
 /// Who was refused what, and why.
 Outcome audit_refusals(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
 Outcome audit_log(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
+
+/// Needs a data folder whose server does not run. The former journal is kept beside the new one.
+Outcome rebuild(Session& session, const HistoryAdapters& adapters);
 
 }  // namespace sandglass::replay_tools::cli

@@ -212,6 +212,10 @@ class CommandLine {
     debugged->add_option("--at", debug_.at, "begin after this record");
     debugged->add_flag("--all", debug_.all, "print every record and end");
 
+    command(app_, "rebuild",
+            "make what is derived from records anew, when a table file is damaged (server stopped)",
+            [this](Session& session) { return rebuild(session, adapters_); });
+
     auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
     audit->footer(kShared);
     audit->require_subcommand(1);

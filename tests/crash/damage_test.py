@@ -2,25 +2,32 @@
 and remedy; or exactly the streams that need the damaged bytes are stuck (damaged) and named, and all others are as
 they were; or every row is as it was. Never another state in silence.
 
-SANDGLASS_SEED=N repeats the draws. The flips and the damaged tables are in the long form (SANDGLASS_LONG=1)."""
+What is derived from records can be damaged too: whoever needs it says so and names `sandglass rebuild`, which makes it
+anew. SANDGLASS_SEED=N repeats the draws; the long form (SANDGLASS_LONG=1) makes many more."""
 
 import os
 import pathlib
 import random
 import shutil
 import subprocess
+import tempfile
 import time
 import unittest
+from concurrent import futures
 
 from harness import places
 from harness.case import Case
+from harness.command_line import CommandLine
 from harness.main_job import Job
 from harness.waiting import wait_until
 
 DAMAGED, FOLDER_VERSION, BLOB = 1100, 1107, 1108
 EXIT_FOLDER = 8
-FLIPS = {"form": 4, "log": 24, "table": 24, "manifest": 8, "other": 2} if not places.LONG else \
-        {"form": 40, "log": 1500, "table": 1500, "manifest": 200, "other": 20}
+# Of each kind of file, and at least one of each file of it.
+FLIPS = {"form": 3, "log": 24, "table": 40, "manifest": 8, "other": 1} if not places.LONG else \
+        {"form": 40, "log": 1000, "table": 1500, "manifest": 150, "other": 3}
+PROBES_AT_ONCE = 2
+REBUILD = "sandglass rebuild"
 
 
 def kind_of(name):
@@ -44,7 +51,7 @@ class Probe:
         self.output = ended.stdout + ended.stderr
         self.crashed = ended.returncode != 0
         self.refusal = None
-        self.rows = self.audit = ""
+        self.rows = self.audit = self.listed = ""
         self.streams = {}
         self.damaged = {}
         for line in ended.stdout.splitlines():
@@ -54,6 +61,8 @@ class Probe:
                 self.refusal = (int(code), message)
             elif word == "rows":
                 self.rows = rest
+            elif word == "listed":
+                self.listed = rest
             elif word == "audit":
                 self.audit = rest
             elif word == "stream":
@@ -67,6 +76,12 @@ class Damage(Case):
         super().setUp()
         self.seed = int(os.environ.get("SANDGLASS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
         self.draw = random.Random(self.seed)
+        self.now_ms = 0
+        self.whole = None
+        # Copies live where syncing costs nothing; what is measured is what the files say.
+        memory = pathlib.Path("/dev/shm")
+        self.copies = pathlib.Path(tempfile.mkdtemp(prefix="sandglass-test-", dir=memory if memory.is_dir() else None))
+        self.addCleanup(shutil.rmtree, self.copies, ignore_errors=True)
 
     def build(self):
         """A folder with runs in all states, in tables and in the log. (server, job that waits for its approval)"""
@@ -84,22 +99,48 @@ class Damage(Case):
         self.cli.must("terminate", run["run_id"])
         return server, job
 
-    def files(self):
-        for path in sorted(self.data.rglob("*")):
-            name = str(path.relative_to(self.data))
+    @staticmethod
+    def files(folder):
+        for path in sorted(folder.rglob("*")):
+            name = str(path.relative_to(folder))
             if path.is_file() and not path.is_symlink() and path.stat().st_size > 0 and not name.startswith("log/"):
                 yield name
 
-    def flip_one(self, name, bit):
-        copy = self.folder / "copy"
+    def take_pristine(self):
+        """What the data folder of the stopped server is, and what it says of itself."""
+        pristine = self.copies / "pristine"
+        shutil.rmtree(pristine, ignore_errors=True)
+        shutil.copytree(self.data, pristine, ignore=shutil.ignore_patterns("*.sock"))
+        self.now_ms = int(time.time() * 1000)
+        self.whole = Probe(self.copy_of(pristine, "whole"), self.now_ms)
+        self.assertIsNone(self.whole.refusal, self.whole.output)
+        self.assertFalse(self.whole.damaged, self.whole.output)
+        return pristine
+
+    def copy_of(self, pristine, name):
+        """A copy that can be opened. Tables and blobs are never written to: they are the same files."""
+        copy = self.copies / name
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.data, copy, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
-        with open(copy / name, "r+b") as file:
-            file.seek(bit // 8)
-            byte = file.read(1)[0]
-            file.seek(bit // 8)
-            file.write(bytes([byte ^ 1 << bit % 8]))
-        return Probe(copy, self.now_ms, sorted(self.whole.streams))
+
+        def take(source, target):
+            kept = source.endswith(".sst") or "/blobs/" in source
+            return os.link(source, target) if kept else shutil.copy2(source, target)
+        shutil.copytree(pristine, copy, symlinks=True, copy_function=take)
+        return copy
+
+    def flipped(self, pristine, name, bit, copy_name="copy"):
+        copy = self.copy_of(pristine, copy_name)
+        whole = (pristine / name).read_bytes()
+        at = bit // 8
+        (copy / name).unlink()
+        (copy / name).write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit % 8]) + whole[at + 1:])
+        return copy
+
+    def random_bit(self, pristine, name):
+        whole = (pristine / name).read_bytes()
+        if name.endswith(".log"):
+            whole = whole.rstrip(b"\0")  # a file that was not closed ends with room
+        return self.draw.randrange(len(whole) * 8)
 
     def judge(self, name, bit, found):
         where = f"{name} byte {bit // 8} bit {bit % 8} (seed {self.seed}):\n{found.output}"
@@ -108,7 +149,7 @@ class Damage(Case):
             code, message = found.refusal
             self.assertIn(code, (DAMAGED, FOLDER_VERSION), where)
             self.assertIn(pathlib.Path(name).name, message, f"the refusal does not name the file; {where}")
-            self.assertRegex(message, r"[Rr]estore|backup|Put |write that id|Sandglass that wrote|another folder", where)
+            self.assertRegex(message, r"[Rr]estore|backup|Put |write that id|Sandglass that wrote|another folder|" + REBUILD, where)
             if kind_of(name) in ("log", "table", "manifest"):
                 self.assertRegex(message, r"byte \d|offset \d|magic", f"the refusal does not name the place; {where}")
             return "refused"
@@ -124,46 +165,58 @@ class Damage(Case):
         self.assertEqual(found.audit, self.whole.audit, where)
         return "harmless"
 
+    def try_flip(self, pristine, name, bit, number):
+        """(kind of file, outcome) of one flipped bit. What can be made anew is made anew, and is then as it was."""
+        copy = self.flipped(pristine, name, bit, f"copy-{number % PROBES_AT_ONCE}")
+        found = Probe(copy, self.now_ms, sorted(self.whole.streams))
+        outcome = self.judge(name, bit, found)
+        derived = found.refusal and REBUILD in found.refusal[1] or \
+            not found.refusal and found.rows.startswith("damaged") and found.audit == self.whole.audit
+        if derived:
+            self.flipped(pristine, name, bit, copy.name)  # as it was before the probe opened it
+            rebuilt = CommandLine(copy).call("rebuild")
+            where = f"{name} byte {bit // 8} bit {bit % 8} (seed {self.seed}):\n{found.output}\n{rebuilt}"
+            self.assertEqual(rebuilt.status, 0, where)
+            again = Probe(copy, self.now_ms, sorted(self.whole.streams))
+            self.assertEqual((again.rows, again.audit, again.streams),
+                             (self.whole.rows, self.whole.audit, self.whole.streams), where + again.output)
+            outcome += " and made anew"
+        return kind_of(name), outcome
+
     def flip_all(self):
-        self.now_ms = int(time.time() * 1000)
-        pristine = self.folder / "pristine"
-        shutil.rmtree(pristine, ignore_errors=True)
-        shutil.copytree(self.data, pristine, ignore=shutil.ignore_patterns("*.sock"))
-        self.whole = Probe(pristine, self.now_ms)
-        self.assertIsNone(self.whole.refusal, self.whole.output)
-        self.assertFalse(self.whole.damaged, self.whole.output)
+        pristine = self.take_pristine()
         self.assertGreater(len(self.whole.streams), 15, self.whole.output)
-        counts = {}
-        names = list(self.files())
         by_kind = {}
-        for name in names:
+        for name in self.files(pristine):
             by_kind.setdefault(kind_of(name), []).append(name)
-        self.assertLessEqual({"log", "table", "manifest", "form"}, set(by_kind), names)
-        for kind, of_kind in by_kind.items():
-            # Of each file at least one; of the big ones many.
-            rounds = FLIPS[kind] if kind in ("form", "other") else max(1, FLIPS[kind] // len(of_kind))
-            for name in of_kind:
-                for _ in range(rounds):
-                    bit = self.draw.randrange((self.data / name).stat().st_size * 8)
-                    outcome = self.judge(name, bit, self.flip_one(name, bit))
+        self.assertLessEqual({"log", "table", "manifest", "form"}, set(by_kind), by_kind)
+        flips = []
+        for kind, names in by_kind.items():
+            rounds = FLIPS[kind] if kind in ("form", "other") else max(1, FLIPS[kind] // len(names))
+            flips += [(name, self.random_bit(pristine, name)) for name in names for _ in range(rounds)]
+        counts = {}
+        # One worker a copy: worker n makes flips n, n + PROBES_AT_ONCE …
+        with futures.ThreadPoolExecutor(PROBES_AT_ONCE) as workers:
+            shares = [workers.submit(lambda share=share: [self.try_flip(pristine, *flips[i], i) for i in share])
+                      for share in (range(n, len(flips), PROBES_AT_ONCE) for n in range(PROBES_AT_ONCE))]
+            for share in shares:
+                for kind, outcome in share.result():
                     counts.setdefault(kind, {}).setdefault(outcome, 0)
                     counts[kind][outcome] += 1
         print(f"seed {self.seed}: {counts}", flush=True)
         self.assertNotIn("harmless", counts["log"], "every byte of a log that was synced is checked")
         self.assertNotIn("parked", counts["form"])
-        return counts
 
-    if places.LONG:
-
-        def test_a_bit_flipped_after_an_orderly_end_and_after_a_kill(self):
-            server, _ = self.build()
+    def test_a_bit_flipped_after_an_orderly_end_and_after_a_kill(self):
+        server, _ = self.build()
+        if places.LONG:
             self.assertEqual(server.stop(), 0)
             self.flip_all()
             self.start(server)
             for i in range(4):
                 self.cli.must("start", "hello", "--input", f'{{"name": "later {i}", "count": 10}}', "--wait")
-            self.kill_all(server)
-            self.flip_all()
+        self.kill_all(server)
+        self.flip_all()
 
     def kill_all(self, server):
         children = [server.child(name) for name in ("engine", "effect", "host", "egress")]
@@ -203,51 +256,118 @@ class Damage(Case):
         self.server()
         self.assertEqual(self.cli.must("audit", "verify", as_name="auditor", json_output=False).status, 0)
 
+    def find_flip(self, pristine, wanted):
+        """A damaged table of which `wanted` holds, as the server's data folder. (its file's name, what was found)"""
+        tables = [name for name in self.files(pristine) if name.endswith(".sst")]
+        for _ in range(400):
+            name = self.draw.choice(tables)
+            copy = self.flipped(pristine, name, bit := self.random_bit(pristine, name))
+            found = Probe(copy, self.now_ms)
+            if wanted(found):
+                shutil.rmtree(self.data)
+                shutil.copytree(self.flipped(pristine, name, bit), self.data, symlinks=True)
+                return pathlib.Path(name).name, found
+        return self.fail(f"no flip of 400 was such (seed {self.seed})")
+
     # A damaged table: the streams in it are named by list, show and the audit, and the others go on.
-    if places.LONG:
+    def test_a_damaged_table_parks_the_streams_in_it_and_they_are_named(self):
+        server = self.server()
+        for i in range(6):
+            self.cli.must("start", "hello", "--input", f'{{"name": "done {i}", "count": 30}}', "--wait")
+        self.assertEqual(server.stop(), 0)
+        self.start(server)  # makes tables of what was in the log
+        before = {run["run_id"]: run for run in self.cli.must("list").value["runs"]}
+        self.assertEqual(server.stop(), 0)
 
-        def test_a_damaged_table_parks_the_streams_in_it_and_they_are_named(self):
-            server = self.server()
-            for i in range(6):
-                self.cli.must("start", "hello", "--input", f'{{"name": "done {i}", "count": 30}}', "--wait")
-            self.assertEqual(server.stop(), 0)
-            self.start(server)  # makes tables of what was in the log
-            before = {run["run_id"]: run for run in self.cli.must("list").value["runs"]}
-            self.assertEqual(server.stop(), 0)
-            self.now_ms = int(time.time() * 1000)
-            self.whole = Probe(shutil.copytree(self.data, self.folder / "pristine",
-                                               ignore=shutil.ignore_patterns("*.sock")), self.now_ms)
-            tables = [name for name in self.files() if name.endswith(".sst")]
-            for _ in range(200):  # until the damage lies in a run's own records
-                name = self.draw.choice(tables)
-                bit = self.draw.randrange((self.data / name).stat().st_size * 8)
-                found = self.flip_one(name, bit)
-                runs = [stream for stream in found.damaged if stream.startswith("run-")]
-                if runs and not found.refusal and len(runs) == len(found.damaged):
-                    break
-            else:
-                self.fail(f"no flip of 200 hit a run's records (seed {self.seed})")
-            shutil.rmtree(self.data)
-            shutil.copytree(self.folder / "copy", self.data, symlinks=True)
-            self.start(server)
-            for run in runs:
-                shown = self.cli.must("show", run).value
-                self.assertEqual(shown["summary"]["status"], "stuck", shown)
-                self.assertEqual(shown["error_code"], 1109, shown)
-                self.assertIn(pathlib.Path(name).name, shown["error"], "the file is not named")
-                self.assertIn("stuck (damaged)", self.cli.must("show", run, json_output=False).output)
-            listed = {each["run_id"]: each for each in self.cli.must("list").value["runs"]}
-            for run, each in listed.items():
-                self.assertEqual(each["status"], "stuck" if run in runs else before[run]["status"], each)
-            self.assertIn("stuck (damaged)", self.cli.must("list", json_output=False).output)
-            audit = self.cli.call("audit", "verify", as_name="auditor", json_output=False)
-            self.assertEqual(audit.status, EXIT_FOLDER, str(audit))
-            for run in runs:
-                self.assertIn(run, audit.output)
-            # Others begin and end.
-            self.cli.must("start", "hello", "--input", '{"name": "after", "count": 3}', "--wait")
+        def wanted(found):
+            """The damage lies in runs' own records."""
+            runs = [stream for stream in found.damaged if stream.startswith("run-")]
+            return runs and not found.refusal and len(runs) == len(found.damaged)
+        table, found = self.find_flip(self.take_pristine(), wanted)
+        runs = list(found.damaged)
+        self.start(server)
+        for run in runs:
+            shown = self.cli.must("show", run).value
+            self.assertEqual(shown["summary"]["status"], "stuck", shown)
+            self.assertEqual(shown["error_code"], 1109, shown)
+            self.assertIn(table, shown["error"], "the file is not named")
+            self.assertIn("stuck (damaged)", self.cli.must("show", run, json_output=False).output)
+        listed = {each["run_id"]: each for each in self.cli.must("list").value["runs"]}
+        for run, each in listed.items():
+            self.assertEqual(each["status"], "stuck" if run in runs else before[run]["status"], each)
+        self.assertIn("stuck (damaged)", self.cli.must("list", json_output=False).output)
+        audit = self.cli.call("audit", "verify", as_name="auditor", json_output=False)
+        self.assertEqual(audit.status, EXIT_FOLDER, str(audit))
+        for run in runs:
+            self.assertIn(run, audit.output)
+        # Others begin and end.
+        self.cli.must("start", "hello", "--input", '{"name": "after", "count": 3}', "--wait")
+        # Records cannot be made anew: that is said, the streams stay parked, and nothing of them is rolled back.
+        self.assertEqual(server.stop(), 0)
+        rebuilt = self.cli.call("rebuild")
+        self.assertEqual(rebuilt.status, EXIT_FOLDER, str(rebuilt))
+        self.assertEqual({each["stream"] for each in rebuilt.value["damaged"]}, set(runs))
+        self.start(server)
+        listed = {each["run_id"]: each for each in self.cli.must("list").value["runs"]}
+        for run in before:
+            self.assertIn(run, listed)
+            self.assertEqual(listed[run]["status"], "stuck" if run in runs else before[run]["status"])
+        for run in runs:
+            self.assertEqual(self.cli.must("show", run).value["error_code"], 1109)
 
-        # A damaged blob is named when it is read; nothing of it is kept, and other artifacts are read as before.
+    # J11: rows that list reads are made from records. Everything else goes on without them until they are made anew.
+    def test_a_damaged_table_with_rows_of_the_listing_is_named_and_made_anew(self):
+        settings = ("engine.partitions=1",)  # so that these rows fill blocks of their own
+        server = self.server(settings=settings)
+        for i in range(60):
+            self.cli.must("start", "hello", "--input", f'{{"name": "done {i}", "count": 1}}', "--session", self.draw.randbytes(30).hex())
+        sleeper = self.cli.must("start", "hello", "--input", '{"name": "z", "count": 2, "pause_ms": 4000}').value["run_id"]
+        self.assertEqual(server.stop(), 0)
+        self.start(server)
+        before = {run["run_id"] for run in self.cli.must("list", "--limit", "100").value["runs"]}
+        self.assertEqual(server.stop(), 0)
+        table, _ = self.find_flip(self.take_pristine(), lambda found: not found.refusal and not found.damaged
+                                  and found.listed.startswith("damaged"))
+        self.start(server)
+        self.assert_error(self.cli.call("list", "--limit", "100"), DAMAGED, EXIT_FOLDER, table, "offset", REBUILD)
+        # Healthy runs go on, new ones begin and end, and each can be shown.
+        after = self.cli.must("start", "hello", "--input", '{"name": "after", "count": 3}', "--wait").value["run_id"]
+        self.cli.must("watch", sleeper)
+        for run in [*sorted(before)[:5], after, sleeper]:
+            self.assertEqual(self.cli.must("show", run).value["summary"]["status"], "completed")
+        refused = self.cli.call("rebuild")
+        self.assertEqual(refused.status, EXIT_FOLDER, "the server still has the folder: " + str(refused))
+        self.assertEqual(server.stop(), 0)
+        made = self.cli.must("rebuild").value
+        self.assertEqual(made["damaged"], [])
+        self.assertTrue((pathlib.Path(made["kept"]) / "CURRENT").exists(), "the former journal is kept")
+        self.start(server)
+        listed = {run["run_id"]: run["status"] for run in self.cli.must("list", "--limit", "100").value["runs"]}
+        self.assertEqual(listed, dict.fromkeys(before | {after}, "completed"))
+        self.assertEqual(self.cli.must("audit", "verify", as_name="auditor").value["good"], True)
+        self.assertEqual(server.stop(), 0)
+        self.assert_history_replays()
+
+    # The same of rows without which nobody knows what is to be done next.
+    def test_a_damaged_table_with_rows_that_opening_needs_is_refused_and_made_anew(self):
+        server = self.server()
+        for i in range(20):
+            self.cli.must("start", "hello", "--input", f'{{"name": "sleeps {i}", "count": 2, "pause_ms": 86400000}}')
+        self.assertEqual(server.stop(), 0)
+        self.start(server)
+        before = self.cli.must("list").value["runs"]
+        self.assertEqual(server.stop(), 0)
+        table, _ = self.find_flip(self.take_pristine(), lambda found: found.refusal and REBUILD in found.refusal[1])
+        self.refused_start(table, "offset", REBUILD)
+        self.cli.must("rebuild")
+        self.start(server)
+        self.assertEqual(self.cli.must("list").value["runs"], before)
+        run = before[0]["run_id"]
+        self.cli.must("cancel", run)
+        self.assertEqual(server.stop(), 0)
+        self.assert_history_replays()
+
+    # A damaged blob is named when it is read; nothing of it is kept, and other artifacts are read as before.
     def test_a_damaged_blob_is_named_when_its_artifact_is_got(self):
         _, job = self.build()
         names = sorted(job.artifacts())

@@ -2,6 +2,7 @@
 //
 //   refused CODE MESSAGE                the folder was not opened; nothing else follows
 //   rows COUNT HASH | rows damaged MESSAGE       every row but those that each opening changes
+//   listed COUNT | listed damaged MESSAGE     rows of the visibility index, which `list` reads
 //   audit RECORDS FINDINGS | audit error MESSAGE
 //   stream ID HEAD HASH | stream ID damaged MESSAGE     its state; all that are in the list, or that there
 //   are
@@ -92,6 +93,21 @@ std::set<core::StreamId> read_rows(const view::View& view, std::uint16_t partiti
   return streams;
 }
 
+void read_listing(const view::View& view, std::uint16_t partitions) {
+  std::size_t count = 0;
+  for (std::uint16_t partition = 0; partition < partitions; ++partition) {
+    auto [first, last] = view::index_range(partition, view::Index::visibility);
+    const auto page = view.scan_now(
+        {.first = std::move(first), .last = std::move(last), .limit = 1'000'000, .max_bytes = 1 << 30});
+    if (!page) {
+      std::printf("listed damaged %s\n", line(page.error().message).c_str());
+      return;
+    }
+    count += page->rows.size();
+  }
+  std::printf("listed %zu\n", count);
+}
+
 void audit(const journal::Reader& reader) {
   const auto report = replay_tools::audit::verify(reader);
   if (!report) {
@@ -156,6 +172,7 @@ int probe(const std::string& path, std::int64_t now_ms, std::set<core::StreamId>
     if (!partitions) return refused(partitions.error());
     const auto found = read_rows(view, *partitions);
     if (streams.empty()) streams = found;
+    read_listing(view, *partitions);
     audit(reader);
   }
   const auto database = view::Database::open({.path = folder->journal(), .mark = folder->journal_mark()});
