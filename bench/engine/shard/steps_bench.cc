@@ -14,6 +14,20 @@
 #include "engine/base/check.h"
 #include "engine/base/log.h"
 #include "engine/base/unique_fd.h"
+#include "engine/view/rocksdb/marking.h"
+
+namespace sandglass::engine::view {
+
+/// Stands in the place of Marking::wrote() here (--wrap in CMakeLists.txt), so that one process can measure
+/// with the mark and without it (decision 5).
+bool marks = true;
+base::Status real_wrote(Marking* marking) asm("__real__ZN9sandglass6engine4view7Marking5wroteEv");
+base::Status wrote_if_wanted(Marking* marking) asm("__wrap__ZN9sandglass6engine4view7Marking5wroteEv");
+base::Status wrote_if_wanted(Marking* marking) {
+  return marks ? real_wrote(marking) : base::Status();
+}
+
+}  // namespace sandglass::engine::view
 
 namespace sandglass::engine::shard {
 namespace {
@@ -79,6 +93,62 @@ void steps_in_mid_run(benchmark::State& state) {
   state.SetLabel("64 runs of 1000 steps, activation in the loop");
 }
 BENCHMARK(steps_in_mid_run)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+/// What the mark beside the journal costs: the same work in turns, with it and without it.
+void durable_mark(benchmark::State& state) {
+  base::set_log_level(base::LogLevel::warning);
+  constexpr int kRounds = 7;
+  const auto concurrent = static_cast<std::uint64_t>(state.range(0));
+  const std::uint64_t total = std::max<std::uint64_t>(2000, concurrent * 80);
+  struct Cost {
+    std::vector<double> wall_us, cpu_us;
+  };
+  Cost with, without;
+  const auto round = [&](bool marked) {
+    view::marks = marked;
+    BenchEngine engine(false);
+    std::uint64_t started = 0;
+    const auto go_on_until = [&](std::uint64_t steps) {
+      while (engine.steps < steps) {
+        for (; started < concurrent + engine.steps / 10; ++started) engine.start_run(10);
+        engine.poll();
+      }
+    };
+    go_on_until(total / 10);  // warm
+    const std::uint64_t before = engine.steps;
+    const double cpu = cpu_us();
+    const auto begin = std::chrono::steady_clock::now();
+    go_on_until(before + total);
+    const auto steps = static_cast<double>(engine.steps - before);
+    Cost& cost = marked ? with : without;
+    cost.wall_us.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / steps);
+    cost.cpu_us.push_back((cpu_us() - cpu) / steps);
+  };
+  for (auto _ : state) {
+    for (int i = 0; i < kRounds; ++i) {
+      round(i % 2 == 0);
+      round(i % 2 != 0);
+    }
+  }
+  view::marks = true;
+  const auto median = [](std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  };
+  state.counters["wall_per_step_us"] = median(with.wall_us);
+  state.counters["cpu_per_step_us"] = median(with.cpu_us);
+  state.counters["ratio_to_no_mark"] = median(with.wall_us) / median(without.wall_us);
+  state.counters["ratio_to_no_mark_cpu"] = median(with.cpu_us) / median(without.cpu_us);
+  state.SetLabel("with the mark against without it, medians of " + std::to_string(kRounds) + " rounds each");
+}
+BENCHMARK(durable_mark)
+    ->ArgName("runs")
+    ->Arg(1)
+    ->Arg(64)
+    ->Arg(512)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 /// One run alone: from a step's end to the start of the next, against this machine's own fdatasync in turns.
 void single_step(benchmark::State& state) {
