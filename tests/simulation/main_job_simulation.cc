@@ -28,6 +28,7 @@
 #include "sandbox-runtime/scheduler/codec/codec.h"
 #include "tests/simulation/checks.h"
 #include "tests/simulation/main_job_outside.h"
+#include "tests/simulation/run_history.h"
 #include "tests/simulation/sim_engine.h"
 #include "tests/simulation/simulation.h"
 
@@ -268,16 +269,9 @@ class MainJob {
   template <class E, class Event = run::Event>
   std::vector<Found<E>> durable(const core::StreamId& stream) const {
     std::vector<Found<E>> found;
-    const view::KeyRange range = view::record_range(stream, 1);
-    const auto& rows = engine_.disk().rows();
-    for (auto row = rows.lower_bound(range.first); row != rows.end() && row->first < range.last; ++row) {
-      const auto record =
-          codec::decode_record(stream, view::get_u64(view::parse_stream_key(row->first)->rest), row->second);
-      const auto turn = fold::read_turn(*kinds_.find(stream.kind), *record);
-      for (const Event& event : static_cast<const core::Events<Event>&>(*turn->events).items) {
-        if (const auto* one = std::get_if<E>(&event)) found.push_back({*one, turn->header.time_ms});
-      }
-    }
+    history_.for_each_event<Event>(stream, [&](const Event& event, const fold::ReadTurn& turn) {
+      if (const auto* one = std::get_if<E>(&event)) found.push_back({*one, turn.header.time_ms});
+    });
     return found;
   }
 
@@ -305,43 +299,19 @@ class MainJob {
     return {};
   }
 
-  run::State state_of(const core::StreamId& stream, Json* result = nullptr) const {
-    fold::StreamFold fold(*kinds_.find(stream.kind), stream);
-    const view::KeyRange range = view::record_range(stream, 1);
-    std::vector<core::StoredRecord> records;
-    for (const auto& row :
-         engine_.disk().scan({.first = range.first, .last = range.last, .limit = 100'000}).rows) {
-      records.push_back(
-          *codec::decode_record(stream, view::get_u64(view::parse_stream_key(row.key)->rest), row.value));
-      const auto turn = fold::read_turn(fold.kind(), records.back());
-      if (!turn || !fold.apply(*turn)) break;
-    }
-    const run::State& state = static_cast<const core::StateOf<run::State>&>(*fold.state()).value;
-    if (result != nullptr && state.result.seq != 0) {
-      *result = Json::parse(records[state.result.seq - 1].slots[state.result.slot]->bytes, nullptr, false);
-    }
-    return state;
-  }
-
   bool done() const {
     const auto acknowledged = [](const auto& call) { return call->acknowledged; };
     if (!std::ranges::all_of(calls_, acknowledged) || !engine_.quiet() || engine_.actions_under_way() > 0)
       return false;
-    return outside_.machine.sandboxes.empty() && std::ranges::all_of(streams_, [this](const auto& stream) {
-             return run::is_closed(state_of(stream).status);
-           });
+    return outside_.machine.sandboxes.empty() && history_.all_closed(streams_);
   }
 
   std::string open_ends() const {
     std::string text;
     for (const auto& call : calls_)
       text += call->acknowledged ? "" : call->target.text() + " " + call->id + "; ";
-    for (const auto& stream : streams_) {
-      const run::State state = state_of(stream);
-      text +=
-          stream.text() + " is " + std::string(run::name_of(state.status)) + " " + state.stuck.message + "; ";
-    }
-    return text + std::to_string(outside_.machine.sandboxes.size()) + " sandboxes";
+    return text + history_.standings(streams_) + std::to_string(outside_.machine.sandboxes.size()) +
+           " sandboxes";
   }
 
   void check_end() {
@@ -349,8 +319,8 @@ class MainJob {
     check_chains(engine_.disk(), kPartitions, "simulation", result_.violations);
     check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
     for (std::size_t at = 0; at < kRuns; ++at) {
-      Json result;
-      const run::State state = state_of(streams_[at], &result);
+      const run::State state = history_.state_of(streams_[at]);
+      const Json result = history_.result_of(streams_[at]);
       const bool green = variants_[at] == "green";
       const int opened = opened_by(streams_[at]);
       const std::string message = result.is_object() ? result.value("message", "") : "";
@@ -364,7 +334,7 @@ class MainJob {
                   std::string(run::name_of(state.status)) + " with " + result.dump() + " and opened " +
                   std::to_string(opened));
       }
-      remember(streams_[at]);
+      result_.histories[streams_[at].text()] = history_.lines(streams_[at], true);
     }
     for (const auto& [key, body] : outside_.bodies) {
       const Json sent = Json::parse(body);
@@ -388,23 +358,6 @@ class MainJob {
     return opened;
   }
 
-  /// J32 compares these.
-  void remember(const core::StreamId& stream) {
-    auto& history = result_.histories[stream.text()];
-    const view::KeyRange range = view::record_range(stream, 1);
-    for (const auto& row :
-         engine_.disk().scan({.first = range.first, .last = range.last, .limit = 100'000}).rows) {
-      const auto record =
-          codec::decode_record(stream, view::get_u64(view::parse_stream_key(row.key)->rest), row.value);
-      const auto turn = fold::read_turn(*kinds_.find(stream.kind), *record);
-      for (const run::Event& event : static_cast<const core::Events<run::Event>&>(*turn->events).items) {
-        history.push_back(std::to_string(turn->header.time_ms) + " " + std::to_string(record->seq) + " " +
-                          std::string(run::codec::event_name(event)) + " " +
-                          base::to_hex(run::codec::RunCodec::encode(event).body));
-      }
-    }
-  }
-
   void violation(std::string what) { result_.violations.push_back(std::move(what)); }
 
   SimOptions options_;
@@ -424,6 +377,7 @@ class MainJob {
   std::unique_ptr<core::EffectExecutor> executor_;
   std::unique_ptr<operations::EffectOperations> operations_;
   SimEngine engine_;
+  const RunHistory history_{engine_.disk(), kinds_};
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "engine/workflow/registry.h"
 #include "sandbox-runtime/scheduler/codec/codec.h"
 #include "tests/simulation/checks.h"
+#include "tests/simulation/run_history.h"
 #include "tests/simulation/run_outside.h"
 #include "tests/simulation/run_program.h"
 #include "tests/simulation/sim_engine.h"
@@ -158,24 +159,10 @@ class RunSimulation {
 
   // ---- judges
 
-  template <class Visit>
-  void for_each_event(const core::StreamId& stream, Visit visit) const {
-    const view::KeyRange range = view::record_range(stream, 1);
-    const auto& rows = engine_.disk().rows();
-    for (auto row = rows.lower_bound(range.first); row != rows.end() && row->first < range.last; ++row) {
-      const auto record =
-          codec::decode_record(stream, view::get_u64(view::parse_stream_key(row->first)->rest), row->second);
-      const auto turn = fold::read_turn(*kinds_.find(stream.kind), *record);
-      for (const run::Event& event : static_cast<const core::Events<run::Event>&>(*turn->events).items) {
-        visit(event, *record);
-      }
-    }
-  }
-
   template <class E>
   void must_be_durable(const core::StreamId& stream, const std::string& path) {
     bool durable = false;
-    for_each_event(stream, [&](const run::Event& event, const core::StoredRecord&) {
+    history_.for_each_event<run::Event>(stream, [&](const run::Event& event, const fold::ReadTurn&) {
       const auto* asked = std::get_if<E>(&event);
       durable = durable || (asked != nullptr && asked->path == path);
     });
@@ -226,41 +213,17 @@ class RunSimulation {
 
   // ---- the end
 
-  run::State state_of(const core::StreamId& stream, Json* result = nullptr) const {
-    fold::StreamFold fold(*kinds_.find(stream.kind), stream);
-    const view::KeyRange range = view::record_range(stream, 1);
-    std::vector<core::StoredRecord> records;
-    for (const auto& row :
-         engine_.disk().scan({.first = range.first, .last = range.last, .limit = 100'000}).rows) {
-      records.push_back(
-          *codec::decode_record(stream, view::get_u64(view::parse_stream_key(row.key)->rest), row.value));
-      const auto turn = fold::read_turn(fold.kind(), records.back());
-      if (!turn || !fold.apply(*turn)) break;
-    }
-    const run::State& state = static_cast<const core::StateOf<run::State>&>(*fold.state()).value;
-    if (result != nullptr && state.result.seq != 0) {
-      *result = Json::parse(records[state.result.seq - 1].slots[state.result.slot]->bytes, nullptr, false);
-    }
-    return state;
-  }
-
   bool done() const {
     if (!std::ranges::all_of(calls_, [](const Call& call) { return call.acknowledged; })) return false;
     if (!engine_.quiet() || engine_.actions_under_way() > 0 || outside_.sandboxes() > 0) return false;
-    return std::ranges::all_of(
-        streams_, [this](const auto& stream) { return run::is_closed(state_of(stream).status); });
+    return history_.all_closed(streams_);
   }
 
   std::string open_ends() const {
     std::string text;
     for (const Call& call : calls_)
       text += call.acknowledged ? "" : call.target.text() + " " + call.id + "; ";
-    for (const auto& stream : streams_) {
-      const run::State state = state_of(stream);
-      text +=
-          stream.text() + " is " + std::string(run::name_of(state.status)) + " " + state.stuck.message + "; ";
-    }
-    return text + std::to_string(outside_.sandboxes()) + " sandboxes, " +
+    return text + history_.standings(streams_) + std::to_string(outside_.sandboxes()) + " sandboxes, " +
            std::to_string(engine_.actions_under_way()) + " actions";
   }
 
@@ -270,20 +233,15 @@ class RunSimulation {
     check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
     std::size_t operations = 0;
     for (std::size_t at = 0; at < kRuns; ++at) {
-      Json result;
-      const run::State state = state_of(streams_[at], &result);
+      const run::State state = history_.state_of(streams_[at]);
+      const Json result = history_.result_of(streams_[at]);
       const Json expected = result_of(programs_[at]);
       if (state.status != run::RunStatus::completed || result != expected) {
         violation(streams_[at].text() + " is " + std::string(run::name_of(state.status)) + " with " +
                   result.dump() + ", expected " + expected.dump());
       }
       operations += operations_of(programs_[at]);
-      auto& history = result_.histories[streams_[at].text()];
-      for_each_event(streams_[at], [&](const run::Event& event, const core::StoredRecord& record) {
-        const auto encoded = run::codec::RunCodec::encode(event);
-        history.push_back(std::to_string(record.seq) + " " + std::string(run::codec::event_name(event)) +
-                          " " + base::to_hex(encoded.body));
-      });
+      result_.histories[streams_[at].text()] = history_.lines(streams_[at], false);
     }
     const auto once =
         std::ranges::count_if(outside_.paid(), [](const auto& entry) { return entry.second == 1; });
@@ -308,6 +266,7 @@ class RunSimulation {
   std::vector<Call> calls_;
   std::unique_ptr<OutsideOperations> operations_;
   SimEngine engine_;
+  const RunHistory history_{engine_.disk(), kinds_};
 };
 
 }  // namespace
