@@ -24,19 +24,18 @@ constexpr int kStepsOfTurn = 400;
 
 struct Hog {
   const char* name;
-  std::vector<std::string> attack;
+  const char* command;
 };
-const Hog kHogs[] = {
-    {"processor", {"spin", "1000"}}, {"forks", {"forks", "bomb"}},
-    {"memory", {"memory", "plain"}}, {"disk", {"disk"}},
-    {"inodes", {"inodes"}},          {"output", {"flood", "1000000000000"}},
+constexpr Hog kHogs[] = {
+    {"processor", "./attack spin 1000"}, {"forks", "./attack forks bomb"},
+    {"memory", "./attack memory plain"}, {"disk", "./attack disk"},
+    {"inodes", "./attack inodes"},       {"output", "./attack flood 1000000000000"},
+    {"sleep", "sleep 1000000"},
 };
 
 /// The hog again and again, as long as it lives: each ends when it has met its limit.
-std::string for_ever(const std::vector<std::string>& attack) {
-  std::string command = "./attack";
-  for (const std::string& word : attack) command += " " + word;
-  return "while :; do " + command + "; rm -rf fill many; done";
+std::string for_ever(const Hog& hog) {
+  return "while :; do " + std::string(hog.command) + "; rm -rf fill many; done";
 }
 
 double percentile(std::vector<double> values, double share) {
@@ -80,7 +79,7 @@ void engine_step_beside_a_hog(benchmark::State& state) {
     for (int turn = 0; turn < kTurns; ++turn) {
       steps(&quiet, kStepsOfTurn);
       const std::string key = "hog-" + std::to_string(turn);
-      auto running = rig.begin(sandbox, rig.shell(for_ever(hog.attack), key));
+      auto running = rig.begin(sandbox, rig.shell(for_ever(hog), key));
       steps(nullptr, 50);  // it is at work
       steps(&beside, kStepsOfTurn);
       (void)rig.kill_exec(sandbox, key);
