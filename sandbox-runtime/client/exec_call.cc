@@ -43,6 +43,8 @@ struct Follow {
   std::string tail;
   bool at_end = false;
 
+  /// Nothing more comes: all of it is here, or what is missing was dropped.
+  bool whole(std::uint64_t total) const { return at_end || reached >= total; }
   void add(std::uint64_t offset, std::string_view bytes, std::uint64_t keep) {
     if (offset == head.size() && head.size() < kHead) head.append(bytes.substr(0, kHead - head.size()));
     if (offset > reached) tail.clear();  // a gap: what came before does not join what comes now
@@ -99,7 +101,7 @@ class ExecCall final : public Call {
   bool on(const frame::v1::HostMessage& message, const Send& send) override {
     if (message.has_exec_output()) take_output(message.exec_output(), send);
     if (message.has_exec_done()) done_ = message.exec_done();
-    if (!done_ || !out_.at_end || !err_.at_end) return false;
+    if (!done_ || !out_.whole(done_->out_total()) || !err_.whole(done_->err_total())) return false;
     conclude();
     return true;
   }

@@ -96,6 +96,7 @@ class HostClient::Impl {
     reader_ = frames::FrameReader(kMaxFrame);
     writer_ = frames::FrameWriter(kMaxFrame, kMaxQueued);
     heard_ = loop_.now();
+    stuck_ = false;
     watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
     HostRequest hello;
     hello.mutable_hello()->set_version(1);
@@ -167,7 +168,9 @@ class HostClient::Impl {
     if (!socket_) return;
     auto out = writer_.flush(socket_.get());
     // a host that has gone is noticed when it is read from
-    loop_.change(watch_, EPOLLIN | (out && !*out ? static_cast<std::uint32_t>(EPOLLOUT) : 0u));
+    const bool stuck = out && !*out;
+    if (stuck == std::exchange(stuck_, stuck)) return;
+    loop_.change(watch_, EPOLLIN | (stuck ? static_cast<std::uint32_t>(EPOLLOUT) : 0u));
   }
 
   void on_ready(std::uint32_t events) {
@@ -248,6 +251,7 @@ class HostClient::Impl {
   std::int64_t retry_ms_ = kFirstRetryMs;
   frames::FrameReader reader_;
   frames::FrameWriter writer_;
+  bool stuck_ = false;  // the host does not read as fast as is written
   frames::MonotonicNs heard_ = 0;
   bool ready_ = false;
   std::map<std::uint64_t, Open> calls_;

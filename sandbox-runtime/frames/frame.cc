@@ -76,7 +76,8 @@ Result<Io> FrameReader::fill(int fd, std::size_t budget) {
     if (buffered() > max_payload_ + kFrameHeader) return Io::again;
     const std::size_t step = std::min(budget, kReadStep);
     const std::size_t before = buffer_.size();
-    buffer_.resize(before + step);
+    // without writing zeros over what is about to be read
+    buffer_.resize_and_overwrite(before + step, [](char*, std::size_t size) { return size; });
     iovec part{buffer_.data() + before, step};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxDescriptors)> control;
     msghdr message{};

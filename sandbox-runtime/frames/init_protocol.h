@@ -16,7 +16,7 @@
 
 namespace sandglass::sandbox_runtime::frames {
 
-constexpr std::uint16_t kInitProtocolVersion = 2;
+constexpr std::uint16_t kInitProtocolVersion = 3;
 constexpr std::size_t kMaxPacket = std::size_t{128} << 10;
 constexpr std::size_t kChunk = std::size_t{32} << 10;    // data bytes in one packet
 constexpr std::size_t kMaxStdin = std::size_t{2} << 20;  // of one exec
@@ -39,6 +39,7 @@ enum class PacketType : std::uint8_t {
   get_open = 10,
   transfer_cancel = 11,
   attach = 12,
+  exec_ready = 13,
   // both ways
   chunk = 32,
   ack = 33,
@@ -59,6 +60,21 @@ struct Reset {
   static void visit(auto& with, auto& m) { with(m.nonce); }
 };
 
+/// Makes the child of the exec to come ahead: it sets itself up, passes the barrier (launcher.h) and waits
+/// for the ExecStart of this number, whatever becomes of that. One waits at a time; another takes its place.
+struct ExecReady {
+  static constexpr auto kType = PacketType::exec_ready;
+  std::uint64_t number = 0;
+  static void visit(auto& with, auto& m) { with(m.number); }
+};
+
+/// What lets an exec's child become its command.
+enum class Leave : std::uint8_t {
+  none = 0,   // it is not asked for: no control groups, no host
+  go = 1,     // ExecGo
+  given = 2,  // the child that waits for this number has it already; for any other child as `go`
+};
+
 /// Starts the command of `key`, or names the exec that it already has. `number` is the host's, never used
 /// twice.
 struct ExecStart {
@@ -76,15 +92,16 @@ struct ExecStart {
   std::uint32_t open_files = 0;    // RLIMIT_NOFILE; 0: as inherited
   std::uint32_t processes = 0;     // RLIMIT_NPROC; 0: as inherited
   std::uint32_t cpu_seconds = 0;   // of each process: SIGXCPU, a second later SIGKILL; 0: as inherited
-  bool barrier = false;            // wait for ExecGo before execve
-  std::string note;                // the host's own; comes back in ExecState
+  Leave leave = Leave::none;
+  std::string note;  // the host's own; comes back in ExecState
   static void visit(auto& with, auto& m) {
     with(m.number, m.key, m.digest, m.argv, m.env, m.cwd, m.stdin_bytes, m.ring_bytes, m.stream_bytes,
-         m.drain_ms, m.open_files, m.processes, m.cpu_seconds, m.barrier, m.note);
+         m.drain_ms, m.open_files, m.processes, m.cpu_seconds, m.leave, m.note);
   }
 };
 
-/// The child is in its exec group: let it go on. `ok` false: it must end without having run anything.
+/// The child is in its exec group: let it go on. `ok` false: it must end without having run anything, also
+/// one that still waits for its ExecStart.
 struct ExecGo {
   static constexpr auto kType = PacketType::exec_go;
   std::uint64_t number = 0;
@@ -185,8 +202,7 @@ struct Ack {
 struct Hello {
   static constexpr auto kType = PacketType::hello;
   std::uint16_t version = kInitProtocolVersion;
-  bool rootless = false;
-  static void visit(auto& with, auto& m) { with(m.version, m.rootless); }
+  static void visit(auto& with, auto& m) { with(m.version); }
 };
 
 /// Comes after one ExecState for each exec that is still known; those that wait at the barrier are ended and
@@ -194,8 +210,7 @@ struct Hello {
 struct ResetDone {
   static constexpr auto kType = PacketType::reset_done;
   std::uint64_t nonce = 0;
-  bool rootless = false;
-  static void visit(auto& with, auto& m) { with(m.nonce, m.rootless); }
+  static void visit(auto& with, auto& m) { with(m.nonce); }
 };
 
 enum class ExecPhase : std::uint8_t { waiting = 1, running = 2, ended = 3 };

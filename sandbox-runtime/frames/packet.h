@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,18 @@
 #include "engine/base/result.h"
 
 namespace sandglass::sandbox_runtime::frames {
+
+/// Room for a packet. It takes memory where bytes have come, and no time before.
+class PacketBuffer {
+ public:
+  explicit PacketBuffer(std::size_t size)
+      : bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size) {}
+  operator std::span<char>() { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::size_t size_;
+};
 
 enum class Receive : std::uint8_t { packet, again, closed };
 

@@ -43,6 +43,7 @@ void EgressLink::connect() {
   }
   reader_ = frames::FrameReader();
   writer_ = frames::FrameWriter();
+  stuck_ = false;
   watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
   for (const auto& [id, known] : known_) announce(known, [](Status) {});
 }
@@ -98,7 +99,9 @@ void EgressLink::answer(std::uint64_t id, Status status) {
 void EgressLink::flush() {
   auto out = writer_.flush(socket_.get());
   if (!out) return drop(out.error().message);
-  loop_.change(watch_, EPOLLIN | (*out ? 0u : static_cast<std::uint32_t>(EPOLLOUT)));
+  if (stuck_ == !*out) return;
+  stuck_ = !*out;
+  loop_.change(watch_, EPOLLIN | (stuck_ ? static_cast<std::uint32_t>(EPOLLOUT) : 0u));
 }
 
 void EgressLink::request(frame::v1::EgressRequest request, int descriptor, Done done,

@@ -70,6 +70,7 @@ class EgressLink {
   frames::Loop::TimerId retry_ = 0;
   frames::FrameReader reader_;
   frames::FrameWriter writer_;
+  bool stuck_ = false;  // the proxy does not read as fast as is written
   std::map<std::string, Known> known_;
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t last_id_ = 0;

@@ -83,6 +83,7 @@ class Host final : public Outbox {
   provider::Launcher& launcher_;
   HostOptions options_;
   EgressLink egress_;
+  frames::PacketBuffer packet_{frames::kMaxPacket};
   std::optional<RecordFiles> records_;
   engine::base::UniqueFd listener_;
   frames::Loop::WatchId listener_watch_ = 0;

@@ -26,7 +26,7 @@ std::shared_ptr<Sandbox> Host::make(const frame::v1::HostSandboxRecord& record, 
     });
   };
   const std::string id = spec.id;
-  auto sandbox = std::make_shared<Sandbox>(Surroundings{loop_, pool_, launcher_, *this, egress_},
+  auto sandbox = std::make_shared<Sandbox>(Surroundings{loop_, pool_, launcher_, *this, egress_, packet_},
                                            std::move(hooks), std::move(spec), record);
   sandboxes_[id] = sandbox;
   return sandbox;

@@ -34,7 +34,7 @@ Sandbox::Sandbox(Surroundings around, SandboxHooks hooks, provider::SandboxSpec 
       spec_(std::move(spec)),
       record_(std::move(record)),
       writer_(kMaxQueued),
-      buffer_(frames::kMaxPacket) {}
+      rootless_(!around.launcher.has_groups()) {}
 
 Sandbox::~Sandbox() {
   release_init();
@@ -59,7 +59,8 @@ void Sandbox::launched(Result<provider::Launched> made) {
   }
   take(std::move(*made));
   if (end_reason_) return destroy();
-  prepare_exec();  // while init starts
+  make_ready();  // as soon as init has started
+  announce();
 }
 
 void Sandbox::adopt(provider::Launched made) {
@@ -67,6 +68,7 @@ void Sandbox::adopt(provider::Launched made) {
   // greater than any number that the earlier host can have given: this clock goes on over processes
   last_number_ = static_cast<std::uint64_t>(around_.loop.now() / 1'000);
   awaited_reset_ = reset_init();
+  announce();
 }
 
 void Sandbox::take(provider::Launched made) {
@@ -88,30 +90,37 @@ void Sandbox::take(provider::Launched made) {
   arm_expiry();
 }
 
-/// Init is there. The proxy has to know the sandbox before anyone uses it.
-void Sandbox::greeted() {
-  if (state_ != State::greeting || greeting_timer_ == 0) return;
-  around_.loop.cancel(greeting_timer_);
-  greeting_timer_ = 0;
-  if (!spec_.tmpl.network) return become_live({});
+/// The proxy has to know the sandbox before anyone uses it; meanwhile init starts.
+void Sandbox::announce() {
+  if (!spec_.tmpl.network) return on_network({});
   EgressLease lease{spec_.id,
                     record_.fence(),
                     record_.create().run(),
                     {record_.create().allow().begin(), record_.create().allow().end()}};
   announced_token_ = lease.token;
   around_.egress.begin(std::move(lease), std::move(listener_), [weak = weak_from_this()](Status status) {
-    if (auto self = weak.lock()) self->become_live(std::move(status));
+    if (auto self = weak.lock()) self->on_network(std::move(status));
   });
 }
 
-void Sandbox::become_live(Status network) {
+void Sandbox::on_network(Status status) {
   if (state_ != State::greeting) return;
-  if (!network) {
-    end(network.error(), {});
-    return;
-  }
+  if (!status) return end(status.error(), {});
+  network_there_ = true;
+  become_live();
+}
+
+/// Init is there.
+void Sandbox::greeted() {
+  around_.loop.cancel(std::exchange(greeting_timer_, 0));
+  become_live();
+}
+
+void Sandbox::become_live() {
+  if (state_ != State::greeting || greeting_timer_ != 0 || !network_there_) return;
   state_ = State::live;
   ping();
+  make_ready();  // of one that was adopted
   for (CallRef call : std::exchange(creators_, {})) around_.outbox.send(call, created_message());
   if (spec_.tmpl.network && announced_token_ != record_.fence()) return begin_next_lease();
   for (auto& [call, work] : std::exchange(deferred_, {})) work();
@@ -287,6 +296,7 @@ void Sandbox::release_init() {
     around_.loop.cancel(std::exchange(*timer, 0));
   }
   writer_.clear();
+  ready_.reset();
   control_.reset();
   barrier_.reset();
   pidfd_.reset();

@@ -1,5 +1,5 @@
 // One sandbox as the host sees it: its lease, its init, its execs and transfers, and its end. States:
-//   creating ─▶ greeting (init's hello, the proxy's answer) ─▶ live ─▶ ending ─▶ gone
+//   creating ─▶ greeting (init's hello and the proxy's answer) ─▶ live ─▶ ending ─▶ gone
 // The launcher's calls for one sandbox come one after another: short ones on the loop, long ones on the pool.
 // Thread rule: the loop's thread. Ownership: the host holds it by shared_ptr; work on the pool keeps it
 // alive.
@@ -33,6 +33,7 @@ struct Surroundings {
   provider::Launcher& launcher;
   Outbox& outbox;
   EgressLink& egress;
+  frames::PacketBuffer& packet;  // for what inits say, one after the other
 };
 
 struct SandboxHooks {
@@ -83,6 +84,20 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   enum class State : std::uint8_t { creating, greeting, live, ending, gone };
   enum class KillReason : std::uint8_t { none, wall, cpu, memory, limit, cancelled };
 
+  /// How far a child has come on its way under its limits (sandbox_barrier.cc).
+  struct Passage {
+    int placed = 0;         // times that one was let into the group
+    int entered = 0;        // and said that it is there
+    bool admitted = false;  // and was seen there
+    bool grouped = false;   // the group is there
+    bool limited = false;   // with the limits of the exec
+  };
+  /// The child that waits for the next exec.
+  struct Ready {
+    std::uint64_t number = 0;
+    engine::base::UniqueFd memory_event;
+    Passage passage;
+  };
   struct Exec {
     std::uint64_t number = 0;
     std::string key;
@@ -102,8 +117,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
     KillReason reason = KillReason::none;
     provider::LimitKind ended_for{};  // with KillReason::limit
     bool kill_running = false;
-    bool placed = false;           // its child was let into its groups
-    bool admitted = false;         // and was seen there
+    Passage passage;
     std::vector<CallRef> killers;  // to be answered when it has ended
     OutputFlow flow[2];            // of out and err
     int states_due = 0;            // output before these answers of init was meant for an earlier reader
@@ -128,8 +142,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // sandbox.cc
   void launched(engine::base::Result<provider::Launched> made);
   void take(provider::Launched made);
+  void announce();
+  void on_network(engine::base::Status status);
   void greeted();
-  void become_live(engine::base::Status network);
+  void become_live();
   void begin_next_lease();
   void lease_changed(std::uint64_t token, engine::base::Status status);
   void arm_expiry();
@@ -162,12 +178,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void kill_exec_now(const std::string& key, CallRef call);
   void attach(Exec& exec, const frame::v1::HostExec& request, CallRef call);
   engine::base::Result<std::vector<std::string>> environment(const frame::v1::HostExec& request) const;
-  void make_group(std::uint64_t number, const provider::ExecLimits& limits);
-  void on_barrier();
-  void place(std::uint64_t number, pid_t pid);
-  void admit(std::uint64_t number, pid_t pid);
-  void prepare_exec();
-  void refuse_to_go(std::uint64_t number, const engine::base::Error& why);
+  frames::ExecStart start_packet(const frame::v1::HostExec& request, std::vector<std::string> env,
+                                 const provider::ExecLimits& limits) const;
   void kill(Exec& exec, KillReason reason);
   /// Rootless: init ends everything of the exec, and then `then` is called.
   void end_inside(std::uint64_t number, std::move_only_function<void()> then);
@@ -181,6 +193,23 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void trim_execs();
   Exec* find_exec(std::uint64_t number);
   Exec* find_key(const std::string& key);
+
+  // sandbox_barrier.cc
+  void make_ready();
+  void forget_ready();
+  void take_ready(Exec& exec);
+  void started_at_once(Exec& exec);
+  bool has_usual_limits(const provider::ExecLimits& limits) const;
+  void make_group(std::uint64_t number, const provider::ExecLimits& limits);
+  void on_group(Exec& exec, engine::base::Result<engine::base::UniqueFd> made);
+  void watch_memory(Exec& exec, engine::base::UniqueFd event);
+  void set_limits(std::uint64_t number);
+  void on_barrier();
+  void at_barrier(std::uint64_t number, pid_t pid, std::size_t size);
+  void place(std::uint64_t number, pid_t pid);
+  void admit(std::uint64_t number, pid_t pid);
+  void refuse_to_go(std::uint64_t number, const engine::base::Error& why);
+  void go_on(Exec& exec);
 
   // sandbox_limits.cc
   void await_init(Exec& exec);
@@ -212,10 +241,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   frames::Loop::WatchId control_watch_ = 0, barrier_watch_ = 0, pidfd_watch_ = 0;
   frames::Loop::TimerId expiry_timer_ = 0, greeting_timer_ = 0, ping_timer_ = 0, retry_timer_ = 0;
   frames::PacketWriter writer_;
-  std::vector<char> buffer_;
   bool stuck_ = false;  // init does not read as fast as is written
-  bool rootless_ = false;
-  std::uint64_t announced_token_ = 0;  // what the proxy was told at the beginning
+  const bool rootless_;
+  bool network_there_ = false;         // as the proxy says
+  std::uint64_t announced_token_ = 0;  // what it was told at the beginning
   bool changing_lease_ = false;        // the proxy ends the last lease; what is asked for waits in deferred_
   std::uint64_t awaited_reset_ = 0;    // packets before its ResetDone belong to an earlier host
   bool pong_due_ = false;
@@ -226,6 +255,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   bool job_running_ = false;
   std::map<std::uint64_t, Exec> execs_;  // by number
   std::uint64_t last_number_ = 0;
+  std::optional<Ready> ready_;
   std::map<std::uint64_t, Transfer> transfers_;
   std::uint64_t last_transfer_ = 0;
 };

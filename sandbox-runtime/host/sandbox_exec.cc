@@ -1,12 +1,6 @@
 // Execs: one number, one group, one barrier, one answer. The group exists before the child may run (V5);
 // limits are enforced and read from outside; the answer comes after nothing of the exec is left (FR-136).
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "engine/base/crash_point.h"
@@ -31,13 +25,6 @@ namespace {
 constexpr std::size_t kKeptExecs = 200;  // ended ones whose result can be asked for again
 constexpr std::uint64_t kStreamBytes = 64ull << 20;
 constexpr std::uint32_t kDrainMs = 150;
-constexpr int kPacketsPerPass = 64;
-
-/// See launcher.h.
-struct BarrierWord {
-  std::uint64_t number = 0;
-  std::uint64_t word = 1;
-};
 
 }  // namespace
 
@@ -106,16 +93,13 @@ Result<std::vector<std::string>> Sandbox::environment(const frame::v1::HostExec&
   return list;
 }
 
-void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
-  auto env = environment(request);
-  if (!env) return around_.outbox.failed(call, env.error());
-  const provider::ExecLimits limits = exec_limits(request.limits(), spec_.tmpl.limits);
+frames::ExecStart Sandbox::start_packet(const frame::v1::HostExec& request, std::vector<std::string> env,
+                                        const provider::ExecLimits& limits) const {
   frames::ExecStart start;
-  start.number = ++last_number_;
   start.key = request.key();
   std::memcpy(start.digest.data(), request.digest().data(), start.digest.size());
   start.argv.assign(request.argv().begin(), request.argv().end());
-  start.env = std::move(*env);
+  start.env = std::move(env);
   start.cwd = request.cwd();
   start.stdin_bytes = request.stdin().size();
   start.ring_bytes = limits.output_bytes;
@@ -124,7 +108,6 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   start.open_files = static_cast<std::uint32_t>(spec_.tmpl.limits.open_files.value);
   start.processes = rootless_ ? limits.pids : 0;
   start.cpu_seconds = rootless_ ? static_cast<std::uint32_t>((limits.cpu_ms + 999) / 1000) : 0;
-  start.barrier = true;
   frame::v1::HostExecRecord record;
   record.mutable_limits()->set_memory_bytes(limits.memory_bytes);
   record.mutable_limits()->set_pids(limits.pids);
@@ -132,6 +115,18 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   record.mutable_limits()->set_cpu_ms(limits.cpu_ms);
   record.mutable_limits()->set_output_bytes(limits.output_bytes);
   start.note = record.SerializeAsString();
+  return start;
+}
+
+void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
+  auto env = environment(request);
+  if (!env) return around_.outbox.failed(call, env.error());
+  const provider::ExecLimits limits = exec_limits(request.limits(), spec_.tmpl.limits);
+  frames::ExecStart start = start_packet(request, std::move(*env), limits);
+  start.number = ready_ ? ready_->number : last_number_ + 1;
+  const bool was_ready = ready_.has_value();
+  const bool at_once = was_ready && ready_->passage.admitted && has_usual_limits(limits);
+  start.leave = at_once ? frames::Leave::given : frames::Leave::go;
   const std::string packet = frames::encode(start);
   if (packet.size() > frames::kMaxPacket || start.stdin_bytes > frames::kMaxStdin) {
     return around_.outbox.failed(call,
@@ -140,6 +135,7 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
                                   "larger things into a file"});
   }
   trim_execs();
+  last_number_ = std::max(last_number_, start.number);
   Exec& exec = execs_[start.number];
   exec.number = start.number;
   exec.key = start.key;
@@ -155,117 +151,12 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
     }
   }
   flush();
-  // init forks meanwhile
+  SG_CRASH_POINT("host.exec_started");
   await_init(exec);
-  make_group(start.number, limits);
-}
-
-void Sandbox::make_group(std::uint64_t number, const provider::ExecLimits& limits) {
-  auto made = std::make_shared<Result<engine::base::UniqueFd>>(engine::base::UniqueFd());
-  enqueue({false,
-           [this, number, limits, made] { *made = around_.launcher.make_exec(spec_.id, number, limits); },
-           [this, number, made] {
-             Exec* exec = find_exec(number);
-             if (exec == nullptr || state_ != State::live) return;
-             if (!*made) {
-               tell(frames::ExecGo{number, false});
-               around_.outbox.failed(std::exchange(exec->follower, {}), made->error());
-               execs_.erase(number);
-               return;
-             }
-             exec->memory_event = std::move(**made);
-             if (!exec->memory_event) return;
-             exec->memory_watch = around_.loop.watch(exec->memory_event.get(), EPOLLIN,
-                                                     [this, number](std::uint32_t) { on_memory(number); });
-           }});
-}
-
-/// A child presents itself, or has entered its groups; the kernel says which process it is.
-void Sandbox::on_barrier() {
-  // an init that somebody has taken over may send without end: others have their turn in between
-  for (int packets = 0; packets < kPacketsPerPass && barrier_; ++packets) {
-    BarrierWord said;
-    iovec part{&said, sizeof said};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + 64> control;
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t got = recvmsg(barrier_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    pollfd other_end{barrier_.get(), POLLRDHUP, 0};
-    if (got == 0 && ::poll(&other_end, 1, 0) == 0) continue;  // an empty packet
-    if (got <= 0) {
-      // its other end goes with the last process; the pidfd tells the rest
-      around_.loop.unwatch(std::exchange(barrier_watch_, 0));
-      return;
-    }
-    pid_t pid = 0;
-    for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
-      if (item->cmsg_level != SOL_SOCKET) continue;
-      if (item->cmsg_type == SCM_RIGHTS) {  // nobody sends any in good faith (ADV-B22)
-        const std::size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-          int fd;
-          std::memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
-          ::close(fd);
-        }
-      }
-      if (item->cmsg_type != SCM_CREDENTIALS) continue;
-      ucred credentials;
-      std::memcpy(&credentials, CMSG_DATA(item), sizeof credentials);
-      pid = credentials.pid;
-    }
-    Exec* exec = pid > 0 ? find_exec(said.number) : nullptr;
-    if (exec == nullptr) continue;
-    // each once: its child has no reason to come again
-    if (got == sizeof said.number && !std::exchange(exec->placed, true)) place(said.number, pid);
-    if (got == sizeof said && !std::exchange(exec->admitted, true)) admit(said.number, pid);
-  }
-}
-
-void Sandbox::place(std::uint64_t number, pid_t pid) {
-  auto placed = std::make_shared<Status>();
-  enqueue({false, [this, number, pid, placed] { *placed = around_.launcher.place(spec_.id, number, pid); },
-           [this, number, placed] {
-             if (!*placed) refuse_to_go(number, placed->error());
-           }});
-}
-
-void Sandbox::refuse_to_go(std::uint64_t number, const Error& why) {
-  tell(frames::ExecGo{number, false});
-  if (Exec* exec = find_exec(number)) around_.outbox.failed(std::exchange(exec->follower, {}), why);
-}
-
-/// It is under its limits: let it go. Init hears of it first, so that it knows what has begun if this host
-/// ends between the two.
-void Sandbox::admit(std::uint64_t number, pid_t pid) {
-  auto admitted = std::make_shared<Status>();
-  enqueue({false,
-           [this, number, pid, admitted] { *admitted = around_.launcher.admit(spec_.id, number, pid); },
-           [this, number, admitted] {
-             Exec* exec = find_exec(number);
-             SG_CRASH_POINT("host.exec_placed");
-             if (!*admitted) return refuse_to_go(number, admitted->error());
-             const bool go = exec != nullptr && exec->reason == KillReason::none;
-             tell(frames::ExecGo{number, go});
-             if (!go || !barrier_) return;
-             const BarrierWord word{number};
-             (void)!::send(barrier_.get(), &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL);
-             start_clocks(*exec, 0);
-             prepare_exec();  // while this one runs
-           }});
-}
-
-/// The next exec finds its group made.
-void Sandbox::prepare_exec() {
-  enqueue({false,
-           [this, number = last_number_ + 1] {
-             around_.launcher.prepare_exec(spec_.id, number, exec_limits({}, spec_.tmpl.limits));
-           },
-           [] {}});
+  if (was_ready) take_ready(exec);
+  if (at_once) return started_at_once(exec);
+  if (!was_ready) return make_group(exec.number, limits);
+  if (exec.passage.grouped) set_limits(exec.number);
 }
 
 void Sandbox::kill_exec(const std::string& key, CallRef call) {
@@ -354,7 +245,7 @@ void Sandbox::on_exec_end(const frames::ExecEnd& end) {
     tell(frames::Forget{end.number});
     enqueue({false, [this, number = end.number] { (void)around_.launcher.remove_exec(spec_.id, number); },
              [] {}});
-    return;
+    return make_ready();
   }
   exec->end = end;
   if (!exec->kill_running) finish_exec(end.number);
@@ -368,6 +259,7 @@ void Sandbox::on_refused(const frames::Refused& refused) {
   execs_.erase(refused.number);
   enqueue({false, [this, number = refused.number] { (void)around_.launcher.remove_exec(spec_.id, number); },
            [] {}});
+  make_ready();
 }
 
 /// Counters first, then an end to what outlived the command, then the answer.
@@ -419,10 +311,12 @@ void Sandbox::report(Exec& exec, const provider::Usage& usage) {
   await_init(exec);
   SG_CRASH_POINT("host.exec_done");
   for (CallRef killer : std::exchange(exec.killers, {})) around_.outbox.done(killer);
-  if (!exec.follower) return;
-  frame::v1::HostMessage message;
-  *message.mutable_exec_done() = std::move(done);
-  around_.outbox.send(exec.follower, std::move(message));
+  if (exec.follower) {
+    frame::v1::HostMessage message;
+    *message.mutable_exec_done() = std::move(done);
+    around_.outbox.send(exec.follower, std::move(message));
+  }
+  make_ready();
 }
 
 void Sandbox::stop_watching(Exec& exec) {

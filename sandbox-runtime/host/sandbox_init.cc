@@ -19,7 +19,7 @@ constexpr std::size_t kMaxKnown = 256;  // commands that init keeps
 void Sandbox::on_control(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) flush();
   for (int i = 0; i < kPacketsPerPass && control_; ++i) {
-    auto received = frames::receive_packet(control_.get(), buffer_);
+    auto received = frames::receive_packet(control_.get(), around_.packet);
     if (!received) return lost("its first process broke the protocol: " + received.error().message);
     if (received->what == frames::Receive::again) return;
     if (received->what == frames::Receive::closed) return lost("its first process closed the connection");
@@ -49,7 +49,6 @@ void Sandbox::on_packet(std::string_view packet) {
     // what an earlier host had asked for, or the answer to us
     if (auto reset = decode<ResetDone>(packet); reset && reset->nonce == awaited_reset_) {
       awaited_reset_ = 0;
-      rootless_ = reset->rootless;
       greeted();
     } else if (auto state = decode<ExecState>(packet); state && state->asked == 0) {
       on_known_exec(*state);
@@ -62,7 +61,6 @@ void Sandbox::on_packet(std::string_view packet) {
           [&](const Hello& hello) {
             if (hello.version != kInitProtocolVersion)
               return lost("its first process speaks another protocol");
-            rootless_ = hello.rootless;
             greeted();
           },
           static_cast<const Hello*>(nullptr));

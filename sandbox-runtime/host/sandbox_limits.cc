@@ -27,7 +27,8 @@ constexpr engine::base::MonotonicNs kSecond = 1'000'000'000;
 }  // namespace
 
 void Sandbox::start_clocks(Exec& exec, std::uint64_t elapsed_ms) {
-  around_.loop.cancel(std::exchange(exec.patience, 0));
+  for (frames::Loop::TimerId* timer : {&exec.patience, &exec.wall_timer, &exec.look_timer, &exec.cpu_timer})
+    around_.loop.cancel(std::exchange(*timer, 0));
   const std::uint64_t number = exec.number;
   const std::uint64_t left = exec.limits.wall_ms - std::min(exec.limits.wall_ms, elapsed_ms);
   exec.wall_timer = around_.loop.after(static_cast<std::int64_t>(left), [this, number] {

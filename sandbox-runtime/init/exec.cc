@@ -53,7 +53,7 @@ Exec::Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, Monot
       pid_(spawned.minder ? -1 : spawned.pid),
       minder_(spawned.minder ? spawned.pid : -1),
       in_(std::move(spawned.in)),
-      go_(std::move(spawned.go)),
+      command_(std::move(spawned.command)),
       failure_(std::move(spawned.failure)),
       minder_words_(std::move(spawned.minder)),
       out_(request_.ring_bytes, budget),
@@ -63,17 +63,18 @@ Exec::Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, Monot
       progress_at_(now) {
   out_.pipe = std::move(spawned.out);
   err_.pipe = std::move(spawned.err);
-  if (!request_.barrier) go(true, now);
+  if (request_.stdin_bytes == 0) in_.reset();
+  if (request_.leave != frames::Leave::go) go(true, now);
 }
 
 void Exec::go(bool ok, MonotonicNs now) {
-  if (!go_) return;
+  if (!command_) return;
   if (ok) {
-    (void)!::write(go_.get(), "g", 1);
+    (void)become(command_, request_);  // of a child that has ended the end is told
     started_at_ = now;
     running_ = true;
   }
-  go_.reset();
+  command_.reset();
 }
 
 void Exec::add_stdin(std::string_view bytes) {
@@ -148,7 +149,7 @@ void Exec::process_ended(int status, MonotonicNs now) {
     exit_code_ = WEXITSTATUS(status);
     if (start_failure_.error != 0) exit_code_ = start_failure_.error == ENOENT ? 127 : 126;
   }
-  go_.reset();
+  command_.reset();
   in_.reset();
   stdin_.clear();
 }

@@ -40,6 +40,7 @@ struct Stream {
 
 class Exec {
  public:
+  /// `request.leave` given: the child in `spawned` has it.
   Exec(frames::ExecStart request, Spawned spawned, RingBudget& budget, MonotonicNs now);
 
   std::uint64_t number() const { return request_.number; }
@@ -68,7 +69,6 @@ class Exec {
   /// Descriptor work; each is called when its descriptor is ready.
   void read_output(int stream, MonotonicNs now);
   void write_stdin();
-  void read_failure();
   void read_minder(MonotonicNs now);
 
   /// Settles what time decides. Returns when to call again, if ever.
@@ -85,11 +85,9 @@ class Exec {
   bool wants_stdin() const { return static_cast<bool>(in_) && !stdin_.empty(); }
   int output_fd(int stream) const { return stream == 1 ? out_.pipe.get() : err_.pipe.get(); }
   int stdin_fd() const { return in_.get(); }
-  int failure_fd() const { return failure_.get(); }
   int minder_fd() const { return minder_words_.get(); }
   Stream& stream(int number) { return number == 1 ? out_ : err_; }
   bool stdin_watched = false;
-  bool failure_watched = false;
   bool minder_watched = false;
 
   /// Gives the rings' memory back; only of an ended exec.
@@ -101,11 +99,12 @@ class Exec {
   bool slowed(const Stream& stream) const;
   std::size_t readable(const Stream& stream, std::size_t most) const;
   void finish(MonotonicNs now);
+  void read_failure();
 
   frames::ExecStart request_;
   pid_t pid_;
   pid_t minder_ = -1;
-  engine::base::UniqueFd in_, go_, failure_, minder_words_;
+  engine::base::UniqueFd in_, command_, failure_, minder_words_;
   Stream out_, err_;
   std::string stdin_;        // not yet written
   std::uint64_t stdin_due_;  // not yet come

@@ -14,12 +14,12 @@ int main() {
   umask(022);
   const char* mode = getenv("SANDGLASS_INIT_MODE");
   init::SupervisorOptions options;
-  options.rootless = mode != nullptr && std::string_view(mode) == "rootless";
-  options.spawn.identity.change = !options.rootless;
+  const bool rootless = mode != nullptr && std::string_view(mode) == "rootless";
+  options.spawn.identity.change = !rootless;
   options.spawn.workspace = "/workspace";
   options.spawn.barrier_fd = 4;
   options.spawn.identity.keeper_fd = 5;
-  options.spawn.minded = options.rootless;
+  options.spawn.minded = rootless;
   init::Supervisor supervisor(options);
   return supervisor.run() ? 0 : 71;
 }

@@ -16,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "sandbox-runtime/init/minder.h"
@@ -48,16 +49,15 @@ void unblock(const UniqueFd& fd) {
   if (fd) fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
 }
 
-/// Everything that the child needs, made before the fork.
+/// What the child has of its own, made before the fork.
 struct Child {
-  const frames::ExecStart& request;
+  std::uint64_t number;
+  bool barrier;
   const SpawnOptions& options;
-  std::vector<char*> argv;
-  std::vector<char*> env;
   int in = -1;
   int out = -1;
   int err = -1;
-  int go = -1;
+  int command = -1;
   int failure = -1;
 };
 
@@ -90,16 +90,37 @@ rlim_t processes_for(rlim_t wanted) {
   return getrlimit(RLIMIT_NPROC, &now) == 0 ? std::min(wanted + kOurs, now.rlim_max) : wanted;
 }
 
-/// From root inside, with a few capabilities, to the sandbox's user with none and no way to any.
-bool become_user(const Identity& who) {
+/// No way to more than init has: what it has is given up with its user.
+bool give_up_rights(const Identity& who) {
   if (!who.change) return true;
   for (int capability = 0; capability < 64; ++capability) {
     if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
     if (errno != EINVAL) return false;
     break;  // past the kernel's last one
   }
-  return setgroups(0, nullptr) == 0 && setresgid(who.gid, who.gid, who.gid) == 0 &&
-         setresuid(who.uid, who.uid, who.uid) == 0;
+  return setgroups(0, nullptr) == 0;
+}
+
+/// From root inside, with a few capabilities, to the sandbox's user with none and no way to any.
+bool become_user(const Identity& who) {
+  return !who.change ||
+         (setresgid(who.gid, who.gid, who.gid) == 0 && setresuid(who.uid, who.uid, who.uid) == 0);
+}
+
+/// Everything of init that is not this child's: the input of another command would not end, for one.
+bool keep_own(const Child& child) {
+  std::array<int, 6> own{child.in,      child.out,     child.err,
+                         child.command, child.failure, child.options.barrier_fd};
+  std::ranges::sort(own);
+  int next = 3;
+  for (const int fd : own) {
+    if (fd < next) continue;
+    if (fd > next &&
+        syscall(SYS_close_range, static_cast<unsigned>(next), static_cast<unsigned>(fd - 1), 0) != 0)
+      return false;
+    next = fd + 1;
+  }
+  return syscall(SYS_close_range, static_cast<unsigned>(next), ~0u, 0) == 0;
 }
 
 /// Relative to the workspace and not out of it; absolute: anywhere inside. Never by way of /proc's magic
@@ -128,7 +149,7 @@ bool lock_barrier(const Child& child) {
   whole.l_type = F_WRLCK;
   while (fcntl(child.options.barrier_fd, F_SETLK, &whole) != 0) {
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return false;
-    pollfd word{child.go, POLLIN, 0};
+    pollfd word{child.command, POLLIN, 0};
     if (poll(&word, 1, 2) != 0) return errno = ECANCELED, false;
   }
   return true;
@@ -136,18 +157,15 @@ bool lock_barrier(const Child& child) {
 
 /// Presents itself; the host prepares its answer while the child goes on.
 bool reach_barrier(const Child& child) {
-  if (!child.request.barrier) return true;
-  const std::uint64_t number = child.request.number;
-  return lock_barrier(child) &&
-         send(child.options.barrier_fd, &number, sizeof number, MSG_NOSIGNAL) == sizeof number;
+  if (!child.barrier) return true;
+  return lock_barrier(child) && send(child.options.barrier_fd, &child.number, sizeof child.number,
+                                     MSG_NOSIGNAL) == sizeof child.number;
 }
 
-enum class Heard : std::uint8_t { nothing, entered, go };
-
-/// The host's packet: descriptors of this exec's control groups, of which writing "0" enters one (V5), or
-/// that the child may go on. The host looks afterwards and moves a child that could not enter. A packet for
-/// another number was meant for a child that has ended.
-Heard hear_host(int barrier, std::uint64_t number) {
+/// The host's packet: descriptors of this exec's control groups, of which writing "0" enters one (V5). The
+/// host looks afterwards and moves a child that could not enter. A packet for another number was meant for a
+/// child that has ended. True: it was the child's own.
+bool hear_host(int barrier, std::uint64_t number) {
   constexpr std::size_t kMost = 16;
   BarrierWord meant;
   iovec part{&meant, sizeof meant};
@@ -170,28 +188,22 @@ Heard hear_host(int barrier, std::uint64_t number) {
       close(fd);
     }
   }
-  if (mine && size == sizeof meant) return Heard::go;
-  return mine ? Heard::entered : Heard::nothing;
+  return mine;
 }
 
-/// Enters its groups as the host says, tells it, and waits until it may go on: by the host's word at the
-/// barrier or by init's through the pipe, whichever comes first. A host that only says "go" has placed it.
+/// Enters its groups as the host says and tells it, unless init knows already that it may go on: then the
+/// host has placed it.
 bool pass_barrier(const Child& child) {
-  if (!child.request.barrier) return true;
+  if (!child.barrier) return true;
   const int barrier = child.options.barrier_fd;
-  const BarrierWord entered{child.request.number};
+  const BarrierWord entered{child.number};
   for (bool waiting = true; waiting;) {
-    pollfd words[] = {{barrier, POLLIN, 0}, {child.go, POLLIN, 0}};
+    pollfd words[] = {{barrier, POLLIN, 0}, {child.command, POLLIN, 0}};
     if (poll(words, 2, -1) < 0 && errno != EINTR) return false;
-    if (words[1].revents != 0) {
-      char word = 0;
-      if (read(child.go, &word, 1) != 1 || word != 'g') return errno = ECANCELED, false;
-      break;
-    }
+    if (words[1].revents != 0) break;
     if ((words[0].revents & POLLIN) != 0) {
-      const Heard heard = hear_host(barrier, child.request.number);
-      waiting = heard != Heard::go;
-      if (heard == Heard::entered && send(barrier, &entered, sizeof entered, MSG_NOSIGNAL) < 0) return false;
+      waiting = !hear_host(barrier, child.number);
+      if (!waiting && send(barrier, &entered, sizeof entered, MSG_NOSIGNAL) < 0) return false;
     } else if (words[0].revents != 0) {
       return errno = ECANCELED, false;
     }
@@ -201,31 +213,16 @@ bool pass_barrier(const Child& child) {
   return fcntl(barrier, F_SETLK, &whole) == 0;
 }
 
-[[noreturn]] void become_command(Child& child) {
-  if (!reach_barrier(child)) give_up(child, barrier);
-  if (setsid() < 0) give_up(child, session);
-  default_signals();
-  const std::array<std::pair<int, int>, 3> streams{{{child.in, 0}, {child.out, 1}, {child.err, 2}}};
-  for (const auto& [from, to] : streams) {
-    if (dup2(from, to) != to) give_up(child, output);
+/// Waits for so many bytes. False: nobody can give them any more.
+bool read_all(int fd, char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t got = read(fd, bytes, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return errno = ECANCELED, false;
+    bytes += got;
+    size -= static_cast<std::size_t>(got);
   }
-  const frames::ExecStart& request = child.request;
-  if ((request.open_files > 0 && !set_limit(RLIMIT_NOFILE, request.open_files)) ||
-      (request.processes > 0 && !set_limit(RLIMIT_NPROC, processes_for(request.processes))) ||
-      (request.cpu_seconds > 0 && !set_limit(RLIMIT_CPU, request.cpu_seconds, request.cpu_seconds + 1))) {
-    give_up(child, limits);
-  }
-  if (!become_user(child.options.identity)) give_up(child, identity);
-  if (child.options.minded && (errno = keep_signals_below()) != 0) give_up(child, limits);
-  if (!pass_barrier(child)) give_up(child, barrier);
-  // What the request may have wrong comes last: whoever ends before the host has placed it looks like a
-  // sandbox that is lost.
-  if (!enter_folder(child.options.workspace, request.cwd)) give_up(child, cwd);
-  // nothing but 0 to 2 goes on (ADV-A17); the failure pipe closes by itself when execve works
-  if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) give_up(child, output);
-  environ = child.env.data();
-  execvp(child.argv[0], child.argv.data());
-  give_up(child, execute);
+  return true;
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -235,30 +232,68 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return list;
 }
 
+/// Its input is empty unless the command says otherwise.
+bool set_streams(const Child& child) {
+  const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return dup2(null.get(), 0) == 0 && dup2(child.out, 1) == 1 && dup2(child.err, 2) == 2;
+}
+
+/// All that needs no command.
+void get_ready(const Child& child) {
+  if (!keep_own(child)) give_up(child, output);
+  if (!reach_barrier(child)) give_up(child, barrier);
+  if (setsid() < 0) give_up(child, session);
+  default_signals();
+  if (!set_streams(child)) give_up(child, output);
+  if (!give_up_rights(child.options.identity)) give_up(child, identity);
+  if (child.options.minded && (errno = keep_signals_below()) != 0) give_up(child, limits);
+  if (!pass_barrier(child)) give_up(child, barrier);
+  // nothing but 0 to 2 goes on (ADV-A17); the failure pipe closes by itself when execve works
+  if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) give_up(child, output);
+}
+
+[[noreturn]] void become_command(const Child& child) {
+  get_ready(child);
+  std::uint32_t size = 0;
+  if (!read_all(child.command, reinterpret_cast<char*>(&size), sizeof size)) give_up(child, barrier);
+  std::string packet(size, '\0');
+  if (!read_all(child.command, packet.data(), size)) give_up(child, barrier);
+  const auto request = frames::decode<frames::ExecStart>(packet);
+  if (!request) give_up(child, barrier);
+  if (request->stdin_bytes > 0 && dup2(child.in, 0) != 0) give_up(child, output);
+  if ((request->open_files > 0 && !set_limit(RLIMIT_NOFILE, request->open_files)) ||
+      (request->processes > 0 && !set_limit(RLIMIT_NPROC, processes_for(request->processes))) ||
+      (request->cpu_seconds > 0 && !set_limit(RLIMIT_CPU, request->cpu_seconds, request->cpu_seconds + 1))) {
+    give_up(child, limits);
+  }
+  if (!become_user(child.options.identity)) give_up(child, identity);
+  if (!enter_folder(child.options.workspace, request->cwd)) give_up(child, cwd);
+  const std::vector<char*> argv = pointers(request->argv);
+  std::vector<char*> env = pointers(request->env);
+  environ = env.data();
+  execvp(argv[0], argv.data());
+  give_up(child, execute);
+}
+
 }  // namespace
 
-Result<Spawned> spawn(const frames::ExecStart& request, const SpawnOptions& options) {
-  Ends in, out, err, go, failure, word;
-  if (request.stdin_bytes > 0) {
-    if (!make_pipe(in)) return fail(Code::io_error, std::string("making a pipe: ") + std::strerror(errno));
-  } else {
-    in.read.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  }
-  if (!in.read || !make_pipe(out) || !make_pipe(err) || !make_pipe(go) || !make_pipe(failure) ||
+Result<Spawned> spawn(std::uint64_t number, bool barrier, const SpawnOptions& options) {
+  Ends in, out, err, command, failure, word;
+  if (!make_pipe(in) || !make_pipe(out) || !make_pipe(err) || !make_pipe(command) || !make_pipe(failure) ||
       (options.minded && !make_pipe(word))) {
     return fail(Code::io_error, std::string("making a pipe: ") + std::strerror(errno));
   }
-  Child child{request, options, pointers(request.argv), pointers(request.env)};
-  child.in = in.read.get();
-  child.out = out.write.get();
-  child.err = err.write.get();
-  child.go = go.read.get();
-  child.failure = failure.write.get();
+  const Child child{number,
+                    barrier,
+                    options,
+                    in.read.get(),
+                    out.write.get(),
+                    err.write.get(),
+                    command.read.get(),
+                    failure.write.get()};
   const pid_t pid = fork();
   if (pid < 0) return fail(Code::io_error, std::string("starting a process: ") + std::strerror(errno));
   if (pid == 0) {
-    // its own copy of the write end would keep the child waiting if init ended
-    go.write.reset();
     if (options.minded) be_minder(word.write.get(), [&] { become_command(child); });
     become_command(child);
   }
@@ -271,9 +306,20 @@ Result<Spawned> spawn(const frames::ExecStart& request, const SpawnOptions& opti
                  std::move(in.write),
                  std::move(out.read),
                  std::move(err.read),
-                 std::move(go.write),
+                 std::move(command.write),
                  std::move(failure.read),
                  std::move(word.read)};
+}
+
+bool become(const UniqueFd& command, const frames::ExecStart& request) {
+  const std::string packet = frames::encode(request);
+  const auto size = static_cast<std::uint32_t>(packet.size());
+  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
+  bytes += packet;
+  // room for all of it at once; where there is none, the child reads while init writes
+  constexpr std::size_t kUsualRoom = std::size_t{64} << 10;
+  if (bytes.size() > kUsualRoom) (void)fcntl(command.get(), F_SETPIPE_SZ, 2 * frames::kMaxPacket);
+  return write(command.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
 }
 
 }  // namespace sandglass::sandbox_runtime::init

@@ -1,4 +1,7 @@
-// Starting one command: fork, give up every right, wait at the barrier, execve. Single-threaded process only.
+// Starting one command, in two steps: a child that has set itself up, is in its control groups and waits; and
+// the command that it becomes. Between the two it holds nothing of any exec: root inside as init is, so that
+// no command can reach it, without capabilities to gain and without environment. Single-threaded process
+// only.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +19,7 @@ namespace sandglass::sandbox_runtime::init {
 struct SpawnOptions {
   Identity identity;
   std::string workspace;
-  int barrier_fd = -1;  // where the child presents itself; -1: nobody asks
+  int barrier_fd = -1;  // where a child presents itself
   bool minded = false;  // no control groups: a minder holds the exec's processes together
 };
 
@@ -30,15 +33,18 @@ inline constexpr const char* kStages[] = {"",         "session", "output",  "lim
 
 struct Spawned {
   pid_t pid = -1;
-  engine::base::UniqueFd in;   // write end; invalid without standard input
+  engine::base::UniqueFd in;   // write end
   engine::base::UniqueFd out;  // read ends
   engine::base::UniqueFd err;
-  engine::base::UniqueFd go;       // one byte 'g' lets the child go on; closing it ends the child
+  engine::base::UniqueFd command;  // takes one command (become); closing it ends the child
   engine::base::UniqueFd failure;  // gives one StartFailure, or ends empty when execve has worked
   engine::base::UniqueFd minder;   // if minded: gives MinderWords; `pid` is the minder's then
 };
 
-/// All descriptors are non-blocking (but `go`) and close on exec.
-engine::base::Result<Spawned> spawn(const frames::ExecStart& request, const SpawnOptions& options);
+/// A child that waits for its command; `barrier`: it passes the barrier before (launcher.h). All descriptors
+/// are non-blocking (but `command`) and close on exec.
+engine::base::Result<Spawned> spawn(std::uint64_t number, bool barrier, const SpawnOptions& options);
+/// Gives the waiting child its command. False: it has ended.
+bool become(const engine::base::UniqueFd& command, const frames::ExecStart& request);
 
 }  // namespace sandglass::sandbox_runtime::init

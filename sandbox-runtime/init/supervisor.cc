@@ -27,7 +27,7 @@ constexpr int kPacketsPerTurn = 64;
 constexpr std::size_t kRemoverCalls = 500;  // a few milliseconds
 
 // what an epoll event is about: the exec's number above, this below
-enum Watch : std::uint64_t { control = 0, child = 1, out = 2, err = 3, in = 4, failure = 5, minder = 6 };
+enum Watch : std::uint64_t { control = 0, child = 1, out = 2, err = 3, in = 4, minder = 5 };
 constexpr std::uint64_t tag_of(std::uint64_t number, Watch what) {
   return number << 3 | what;
 }
@@ -44,8 +44,7 @@ Supervisor::Supervisor(SupervisorOptions options)
     : options_(std::move(options)),
       writer_(kMaxQueued),
       budget_{kRingMemory},
-      remover_(options_.spawn.identity),
-      buffer_(frames::kMaxPacket) {}
+      remover_(options_.spawn.identity) {}
 
 Status Supervisor::start() {
   sigset_t mask;
@@ -62,7 +61,7 @@ Status Supervisor::start() {
       epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, signals_.get(), &child_event) != 0) {
     return fail(Code::io_error, std::string("epoll_ctl: ") + std::strerror(errno));
   }
-  send(encode(frames::Hello{frames::kInitProtocolVersion, options_.rootless}));
+  send(encode(frames::Hello{}));
   return {};
 }
 
@@ -115,7 +114,6 @@ Status Supervisor::turn() {
       if (what == out) exec->read_output(1, now);
       if (what == err) exec->read_output(2, now);
       if (what == in) exec->write_stdin();
-      if (what == failure) exec->read_failure();
       if (what == minder) exec->read_minder(now);
     }
   }
@@ -147,6 +145,8 @@ Status Supervisor::handle(std::string_view packet) {
   switch (static_cast<frames::PacketType>(packet[0])) {
     case frames::PacketType::reset:
       return handle_as<frames::Reset>(packet);
+    case frames::PacketType::exec_ready:
+      return handle_as<frames::ExecReady>(packet);
     case frames::PacketType::exec_start:
       return handle_as<frames::ExecStart>(packet);
     case frames::PacketType::exec_go:
@@ -215,6 +215,10 @@ void Supervisor::reap() {
     int status = 0;
     const pid_t pid = options_.processes.ended(status);
     if (pid <= 0) return;
+    if (ready_ && ready_->child.pid == pid) {
+      ready_.reset();
+      continue;
+    }
     const MonotonicNs now = now_ns();
     for (auto& [number, exec] : execs_) {
       if (exec->minder() == pid) {
@@ -246,8 +250,6 @@ void Supervisor::watch(Exec& exec) {
               tag_of(number, stream == 1 ? out : err), EPOLLIN);
   }
   set_watch(exec.stdin_fd(), exec.stdin_watched, exec.wants_stdin(), tag_of(number, in), EPOLLOUT);
-  set_watch(exec.failure_fd(), exec.failure_watched, exec.failure_fd() >= 0, tag_of(number, failure),
-            EPOLLIN);
   set_watch(exec.minder_fd(), exec.minder_watched, exec.minder_fd() >= 0, tag_of(number, minder), EPOLLIN);
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,7 +30,8 @@ namespace sandglass::sandbox_runtime::init {
 
 /// What the supervisor does to processes; fuzzing brings its own.
 struct ProcessCalls {
-  std::function<engine::base::Result<Spawned>(const frames::ExecStart&, const SpawnOptions&)> start = spawn;
+  std::function<engine::base::Result<Spawned>(std::uint64_t number, bool barrier, const SpawnOptions&)>
+      start = spawn;
   std::function<int(pid_t, int)> signal = ::kill;
   /// The next child that has ended, and its status; ≤ 0: none.
   std::function<pid_t(int&)> ended = [](int& status) { return waitpid(-1, &status, WNOHANG); };
@@ -38,7 +40,6 @@ struct ProcessCalls {
 struct SupervisorOptions {
   int control_fd = 3;
   SpawnOptions spawn;
-  bool rootless = false;
   bool process_one = true;  // false only in tests: then "all processes" means those of its own execs
   ProcessCalls processes;
 };
@@ -61,6 +62,12 @@ class Supervisor {
     std::uint64_t window = frames::kTransferWindow;
   };
 
+  /// The child that waits for the command of an exec to come.
+  struct Ready {
+    std::uint64_t number = 0;
+    Spawned child;
+  };
+
   engine::base::Status start();
   engine::base::Status turn();
   engine::base::Status receive();
@@ -68,6 +75,7 @@ class Supervisor {
   template <class Message>
   engine::base::Status handle_as(std::string_view packet);
   void on(const frames::Reset& message);
+  void on(const frames::ExecReady& message);
   void on(const frames::ExecStart& message);
   void on(const frames::ExecGo& message);
   void on(const frames::StdinData& message);
@@ -107,10 +115,11 @@ class Supervisor {
   RingBudget budget_;
   std::map<std::uint64_t, std::unique_ptr<Exec>> execs_;  // by number
   std::unordered_map<std::string, std::uint64_t> by_key_;
+  std::optional<Ready> ready_;
   TreeRemover remover_;
   std::map<std::uint64_t, Transfer> transfers_;
   std::uint64_t turn_of_ = 0;  // fairness between the outputs
-  std::vector<char> buffer_;
+  frames::PacketBuffer buffer_{frames::kMaxPacket};
 };
 
 }  // namespace sandglass::sandbox_runtime::init

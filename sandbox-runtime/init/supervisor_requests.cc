@@ -48,11 +48,17 @@ void Supervisor::on(const frames::Reset& message) {
     by_key_.erase(exec.key());
     return true;
   });
+  if (ready_) {
+    frames::ExecState waiting;
+    waiting.number = ready_->number;
+    send(encode(waiting));
+    ready_.reset();
+  }
   for (auto& [number, exec] : execs_) {
     exec->detach();
     send(encode(exec->state(0, now)));
   }
-  send(encode(frames::ResetDone{message.nonce, options_.rootless}));
+  send(encode(frames::ResetDone{message.nonce}));
 }
 
 /// Forgets the oldest ended execs when there are too many, and their output when memory is short.
@@ -73,8 +79,19 @@ void Supervisor::make_room() {
   }
 }
 
+/// Without such a child the exec makes its own when it comes.
+void Supervisor::on(const frames::ExecReady& message) {
+  ready_.reset();
+  if (find(message.number) != nullptr) return;
+  if (auto child = options_.processes.start(message.number, true, options_.spawn))
+    ready_ = Ready{message.number, std::move(*child)};
+}
+
 void Supervisor::on(const frames::ExecStart& message) {
   const MonotonicNs now = now_ns();
+  if (ready_) reap();          // it may have ended just now
+  std::optional<Ready> ready;  // ends with this if it is not used
+  if (ready_ && ready_->number == message.number) ready = std::exchange(ready_, std::nullopt);
   if (const auto known = by_key_.find(message.key); known != by_key_.end()) {
     const Exec& exec = *execs_.at(known->second);
     if (exec.digest() != message.digest) {
@@ -102,9 +119,12 @@ void Supervisor::on(const frames::ExecStart& message) {
       std::ranges::any_of(transfers_, [](const auto& item) { return item.second.put != nullptr; });
   if (importing)
     return refuse(message.number, Code::unavailable, "a tree is being imported; retry when it is done");
-  auto spawned = options_.processes.start(message, options_.spawn);
-  if (!spawned) return refuse(message.number, spawned.error().code, spawned.error().message);
   frames::ExecStart request = message;
+  if (!ready && request.leave == frames::Leave::given) request.leave = frames::Leave::go;
+  auto spawned =
+      ready ? engine::base::Result<Spawned>(std::move(ready->child))
+            : options_.processes.start(message.number, request.leave == frames::Leave::go, options_.spawn);
+  if (!spawned) return refuse(message.number, spawned.error().code, spawned.error().message);
   request.ring_bytes = std::clamp<std::uint64_t>(request.ring_bytes, 4096, kMaxRing);
   auto exec = std::make_unique<Exec>(std::move(request), std::move(*spawned), budget_, now);
   send(encode(exec->state(message.number, now)));
@@ -113,6 +133,7 @@ void Supervisor::on(const frames::ExecStart& message) {
 }
 
 void Supervisor::on(const frames::ExecGo& message) {
+  if (ready_ && ready_->number == message.number && !message.ok) ready_.reset();
   if (Exec* exec = find(message.number)) exec->go(message.ok, now_ns());
 }
 

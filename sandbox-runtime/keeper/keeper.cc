@@ -139,11 +139,9 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   const UniqueFd init = take(request, fds, FdRole::init);
   const UniqueFd control = take(request, fds, FdRole::control_inside);
   const UniqueFd barrier = take(request, fds, FdRole::barrier_inside);
-  const UniqueFd disk = take(request, fds, FdRole::disk);
+  const UniqueFd gate = take(request, fds, FdRole::gate);
   const UniqueFd etc = take(request, fds, FdRole::etc);
   const UniqueFd base = take(request, fds, FdRole::base);
-  const UniqueFd network = take(request, fds, FdRole::network);
-  UniqueFd listener = take(request, fds, FdRole::listener);
   const UniqueFd leaf = take(request, fds, FdRole::leaf);
   jail.control = take(request, fds, FdRole::control_host);
   jail.barrier = take(request, fds, FdRole::barrier_host);
@@ -155,25 +153,24 @@ KeeperReply Keeper::launch(const KeeperRequest& request, std::vector<UniqueFd>& 
   for (UniqueFd group = take(request, fds, FdRole::group); group; group = take(request, fds, FdRole::group)) {
     groups.push_back(std::move(group));
   }
-  jail.groups = group_folders(groups, leaf);
   JailFds inside;
   inside.init = init.get();
   inside.control = control.get();
   inside.barrier = barrier.get();
-  inside.disk = disk.get();
+  inside.gate = gate.get();
   inside.etc = etc.get();
   inside.base = base.get();
-  inside.network = network.get();
   inside.keeper = self_.get();
   for (const UniqueFd& group : groups) inside.groups.push_back(group.get());
   SG_CRASH_POINT("keeper.before_clone");
   LaunchResult launched = launch_jail(plan.get(), inside, leaf.get());
   SG_CRASH_POINT("keeper.launched");
+  jail.groups = group_folders(groups, leaf);
   reply.error = launched.error;
   reply.stage = launched.stage;
   reply.pid = jail.pid = launched.pid;
   jail.pidfd = std::move(launched.pidfd);
-  jail.listener = std::move(listener ? listener : launched.listener);
+  jail.listener = std::move(launched.listener);
   return reply;
 }
 

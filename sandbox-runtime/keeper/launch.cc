@@ -99,7 +99,7 @@ LaunchResult launch_jail(int plan_fd, JailFds fds, int leaf) {
   const UniqueFd ours(pair[0]);
   UniqueFd theirs(pair[1]);
   const bool rootless = plan.has(kPlanRootless);
-  result.pid = clone_child(rootless, fds.network < 0, leaf, result.pidfd);
+  result.pid = clone_child(rootless, fds.gate < 0, leaf, result.pidfd);
   if (result.pid < 0) return {.error = errno, .stage = Stage::clone};
   if (result.pid == 0) run_child(plan, fds, theirs.get());
   theirs.reset();

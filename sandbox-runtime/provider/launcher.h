@@ -13,8 +13,7 @@
 //   uid 1000 inside, no capabilities, init and commands share the one uid.
 //
 // The barrier (V5, nothing is ever runnable outside its cgroup), packets over fd 4:
-//   child → host  at most 64 bytes, but not 16: the child that init has forked for an exec presents itself,
-//   and
+//   child → host  at most 64 bytes, but not 16: a child that init has forked for an exec presents itself, and
 //                 goes on setting itself up. The host receives it with SCM_CREDENTIALS: the kernel vouches
 //                 for the sender's process id
 //   host → child  by Launcher::place(): the exec's number (8 bytes) and descriptors, into each of which the
@@ -22,9 +21,9 @@
 //                 millisecond, while moving it from outside takes a lock of the whole machine for tens of
 //                 them
 //   child → host  number and a word (16 bytes): it has entered; Launcher::admit() looks whether that is so
-//   host → child  number and a word (16 bytes): it may go on. The host tells init first, by a frame, and init
-//                 says the same through a pipe; the child goes on by whichever comes first
-// One child at a time is at the barrier (a POSIX lock on fd 4); a packet for another number is dropped.
+// Then it waits for its command, which init gives it when the host says so: by ExecGo, or at once by an
+// ExecStart for which the child was made ready and admitted ahead. One child at a time is at the barrier (a
+// POSIX lock on fd 4); a packet for another number is dropped.
 #pragma once
 
 #include <sys/types.h>
@@ -58,9 +57,8 @@ struct Launched {
   std::vector<LimitSupport> support;  // what holds the limits here; goes into the lease event (V10)
 };
 
-/// Counters of one exec, or of the whole sandbox.
+/// Counters of one exec.
 struct Usage {
-  std::uint64_t memory_bytes = 0;
   std::uint64_t memory_peak_bytes = 0;
   std::uint64_t cpu_ns = 0;
   std::uint64_t pids = 0;
@@ -95,15 +93,17 @@ class Launcher {
   /// create; afterwards they are this launcher's own. Their exec groups are still there.
   virtual engine::base::Result<std::vector<Launched>> adopt() = 0;
 
+  /// Whether execs have groups. Without (rootless) init holds the processes of an exec together.
+  virtual bool has_groups() const = 0;
   /// An exec group below the sandbox. `exec` is a number that the host has not used for this sandbox before.
   /// Answers a descriptor that becomes readable when a process of the group was ended for lack of memory: the
   /// host then ends the exec (V9). It is invalid where the machine cannot tell (rootless: no groups, nothing
   /// held).
   virtual engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& id, std::uint64_t exec,
                                                                  const ExecLimits& limits) = 0;
-  /// Makes the group of the next exec ahead, with `limits`, so that make_exec() has less to do when it comes.
-  /// If it fails, or the exec gets another number, make_exec() makes the group then.
-  virtual void prepare_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) = 0;
+  /// Sets the limits of an exec group anew; they are no more than those that it was made with.
+  virtual engine::base::Status limit_exec(const std::string& id, std::uint64_t exec,
+                                          const ExecLimits& limits) = 0;
   /// Lets process `pid` (as received from the barrier) enter the exec group and makes it an ordinary victim
   /// of the out-of-memory killer again. sandbox_lost if it has ended or is not of this sandbox.
   virtual engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) = 0;
@@ -120,8 +120,6 @@ class Launcher {
                                                                 std::uint64_t exec) = 0;
   /// Removes the empty exec group; kills what is still in it.
   virtual engine::base::Status remove_exec(const std::string& id, std::uint64_t exec) = 0;
-
-  virtual engine::base::Result<Usage> usage(const std::string& id) = 0;
 
   /// V12. Succeeds only after it has verified that no process, mount, control group or loop device of the
   /// sandbox is left; also for an id that is gone already. provider_failed names what remains.

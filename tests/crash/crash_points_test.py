@@ -47,7 +47,7 @@ STAGES = {
     "lease: the way out": ("egress.listener_added", "egress.lease_begun", "egress.lease_ended"),
     "provider: a create": ("host.recorded", "launcher.recorded", "launcher.grouped", "launcher.image_made",
                            "keeper.before_clone", "keeper.launched", "launcher.launched", "host.launched"),
-    "provider: an exec": ("host.exec_placed", "host.exec_done"),
+    "provider: an exec": ("host.exec_readied", "host.exec_placed", "host.exec_started", "host.exec_done"),
     "provider: files": ("host.put_opened", "host.get_opened", "host.transfer_done"),
     "provider: adoption": ("host.adopted",),
     "provider: a destruction": ("launcher.killed", "keeper.before_forget", "launcher.removed"),

@@ -50,6 +50,7 @@ class Ends final : public provider::Launcher {
   }
   const std::vector<provider::LimitSupport>& support() override { return support_; }
   std::vector<provider::Feature> features() override { return {}; }
+  bool has_groups() const override { return true; }
   Result<provider::Launched> create(const provider::SandboxSpec& spec) override {
     if (spec.id.starts_with("bad")) return engine::base::fail(engine::base::Code::provider_failed, "no");
     provider::Launched made{.id = spec.id, .support = support_};
@@ -66,7 +67,7 @@ class Ends final : public provider::Launcher {
     if (exec % 7 == 0) return engine::base::fail(engine::base::Code::io_error, "no group");
     return UniqueFd();
   }
-  void prepare_exec(const std::string&, std::uint64_t, const provider::ExecLimits&) override {}
+  Status limit_exec(const std::string&, std::uint64_t, const provider::ExecLimits&) override { return {}; }
   Status place(const std::string&, std::uint64_t, pid_t) override { return {}; }
   Status admit(const std::string&, std::uint64_t, pid_t) override { return {}; }
   Result<std::vector<provider::LimitHit>> exec_hits(const std::string&, std::uint64_t) override {
@@ -77,7 +78,6 @@ class Ends final : public provider::Launcher {
     return provider::Usage{.cpu_ns = exec * 1'000'000'000};
   }
   Status remove_exec(const std::string&, std::uint64_t) override { return {}; }
-  Result<provider::Usage> usage(const std::string&) override { return provider::Usage{}; }
   Status destroy(const std::string& id) override {
     inside.erase(id);
     return {};

@@ -47,28 +47,28 @@ class Workspace {
   std::string folder_;
 };
 
-/// Children that are only pipes. What the first argument begins with decides what becomes of one: 'f' cannot
-/// start, 'e' ends at once, others live on.
+/// Children that are only pipes. Their number decides what becomes of one: it cannot start, it ends at once
+/// with output, or it lives on.
 class Children {
  public:
-  sandglass::engine::base::Result<init::Spawned> start(const frames::ExecStart& request) {
-    int in[2], out[2], err[2], go[2], failure[2];
-    for (int* pair : {in, out, err, go, failure}) SG_CHECK(pipe2(pair, O_CLOEXEC | O_NONBLOCK) == 0, "pipe2");
-    init::Spawned made{++last_pid_,      UniqueFd(in[1]), UniqueFd(out[0]),
-                       UniqueFd(err[0]), UniqueFd(go[1]), UniqueFd(failure[0])};
-    const UniqueFd ends[] = {UniqueFd(in[0]), UniqueFd(out[1]), UniqueFd(err[1]), UniqueFd(go[0]),
+  sandglass::engine::base::Result<init::Spawned> start(std::uint64_t number) {
+    int in[2], out[2], err[2], command[2], failure[2];
+    for (int* pair : {in, out, err, command, failure})
+      SG_CHECK(pipe2(pair, O_CLOEXEC | O_NONBLOCK) == 0, "pipe2");
+    init::Spawned made{++last_pid_,      UniqueFd(in[1]),      UniqueFd(out[0]),
+                       UniqueFd(err[0]), UniqueFd(command[1]), UniqueFd(failure[0])};
+    const UniqueFd ends[] = {UniqueFd(in[0]), UniqueFd(out[1]), UniqueFd(err[1]), UniqueFd(command[0]),
                              UniqueFd(failure[1])};
-    if (request.argv.size() > 1) {
-      (void)!write(out[1], request.argv[1].data(), request.argv[1].size());
-      (void)!write(err[1], request.argv.back().data(), request.argv.back().size());
-    }
-    const char how = request.argv[0][0];
-    if (how == 'f') {
-      const init::StartFailure why{static_cast<std::int32_t>(request.argv.size()), 2};
+    const auto low = static_cast<int>(number & 0xff);
+    const std::string text(static_cast<std::size_t>(low), 'o');
+    (void)!write(out[1], text.data(), text.size());
+    (void)!write(err[1], text.data(), text.size() / 2);
+    if (low % 4 == 1) {
+      const init::StartFailure why{low / 4, 2};
       (void)!write(failure[1], &why, sizeof why);
     }
-    if (how == 'e' || how == 'f') {
-      ended_.emplace_back(last_pid_, how == 'e' ? static_cast<int>(request.argv.size()) << 8 : 9);
+    if (low % 4 == 1 || low % 4 == 2) {
+      ended_.emplace_back(last_pid_, low % 4 == 2 ? low << 8 : 9);
       raise(SIGCHLD);
     }
     return made;
@@ -120,7 +120,7 @@ FUZZ_TARGET(init_packets) {
   {
     init::SupervisorOptions options{.control_fd = own.get(), .process_one = false};
     options.spawn.workspace = workspace.path();
-    options.processes.start = [&](const auto& request, const auto&) { return children.start(request); };
+    options.processes.start = [&](std::uint64_t number, bool, const auto&) { return children.start(number); };
     options.processes.signal = [&](pid_t pid, int number) { return children.signal(pid, number); };
     options.processes.ended = [&](int& status) { return children.ended(status); };
     init::Supervisor supervisor(options);

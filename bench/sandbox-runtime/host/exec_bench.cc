@@ -47,6 +47,21 @@ void exec_true_in_a_live_sandbox(benchmark::State& state) {
 }
 BENCHMARK(exec_true_in_a_live_sandbox)->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(1000);
 
+/// Each as soon as the one before was answered, so that its child is not yet ready.
+void execs_in_a_row(benchmark::State& state) {
+  Live& at = live();
+  std::vector<double> ours;
+  for (auto _ : state) {
+    const auto start = SteadyClock::now();
+    const auto result = at.rig.exec(at.sandbox, command(at.rig, {"/bin/true"}));
+    ours.push_back(ms_since(start) * 1e3);
+    state.SetIterationTime(ours.back() / 1e6);
+    if (!result || result->exit_code != 0) state.SkipWithError("the command failed");
+  }
+  state.counters["p50_us"] = percentile(ours, 0.5);
+}
+BENCHMARK(execs_in_a_row)->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(1000);
+
 /// The same files in a folder of the machine, copied twice by tar | tar.
 class TarPipe {
  public:

@@ -147,10 +147,10 @@ std::string Cgroups::file(Controller controller, const std::string& group, const
   return root->path + "/" + group + "/" + (root->unified ? v2 : v1);
 }
 
-std::string Cgroups::read(Controller controller, const std::string& group, const char* v1,
+UniqueFd Cgroups::counter(Controller controller, const std::string& group, const char* v1,
                           const char* v2) const {
   const std::string path = file(controller, group, v1, v2);
-  return path.empty() ? "" : read_file(path).value_or("");
+  return path.empty() ? UniqueFd() : UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 Status Cgroups::set(Controller controller, const std::string& group, const char* v1, const char* v2,
@@ -275,19 +275,15 @@ Result<UniqueFd> Cgroups::memory_event(const std::string& group) const {
 Status Cgroups::make_exec_group(const std::string& name, std::uint64_t exec, const ExecLimits& limits) const {
   const std::string group = exec_group(name, exec);
   Status made = make_folders(group, true);
-  if (made) made = set_exec_limits(name, exec, {}, limits);
+  if (made) made = set_exec_limits(name, exec, limits);
   if (!made) remove_group(group);
   return made;
 }
 
-Status Cgroups::set_exec_limits(const std::string& name, std::uint64_t exec, const ExecLimits& has,
-                                const ExecLimits& wanted) const {
+Status Cgroups::set_exec_limits(const std::string& name, std::uint64_t exec, const ExecLimits& limits) const {
   const std::string group = exec_group(name, exec);
-  if (wanted.memory_bytes != has.memory_bytes) {
-    if (Status done = set_memory(group, wanted.memory_bytes); !done) return done;
-  }
-  if (wanted.pids == has.pids) return {};
-  return set(Controller::pids, group, "pids.max", "pids.max", std::to_string(wanted.pids));
+  if (Status done = set_memory(group, limits.memory_bytes); !done) return done;
+  return set(Controller::pids, group, "pids.max", "pids.max", std::to_string(limits.pids));
 }
 
 Result<UniqueFd> Cgroups::exec_event(const std::string& name, std::uint64_t exec) const {

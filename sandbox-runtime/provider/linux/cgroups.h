@@ -30,6 +30,12 @@ inline constexpr std::uint64_t kServerFactor = 8;
 /// The server's group: beside the sandboxes' groups, with their prefix, and a name that no sandbox can have.
 inline constexpr const char* kServerGroup = "_server";
 
+/// Open counters of an exec's group: to read them is a tenth of opening them by name. Where the machine has
+/// none they are invalid and read as nothing.
+struct Gauge {
+  engine::base::UniqueFd memory_peak, memory_events, pids, pids_events, cpu;
+};
+
 class Cgroups {
  public:
   /// Looks at the mounts of this process. `usable` false: nothing is made and nothing is held (rootless).
@@ -49,9 +55,8 @@ class Cgroups {
   /// The group of an exec with its limits. On failure nothing is left.
   engine::base::Status make_exec_group(const std::string& name, std::uint64_t exec,
                                        const ExecLimits& limits) const;
-  /// Sets what differs from `has`; `wanted` is no more than `has`, or `has` is nothing.
-  engine::base::Status set_exec_limits(const std::string& name, std::uint64_t exec, const ExecLimits& has,
-                                       const ExecLimits& wanted) const;
+  engine::base::Status set_exec_limits(const std::string& name, std::uint64_t exec,
+                                       const ExecLimits& limits) const;
   /// See Launcher::make_exec.
   engine::base::Result<engine::base::UniqueFd> exec_event(const std::string& name, std::uint64_t exec) const;
   /// Lets the process at the other end of `barrier` enter the exec's groups (launcher.h).
@@ -69,9 +74,9 @@ class Cgroups {
   /// Part of the processors of the group that this process is in: in units of a sandbox's. 0: not known.
   std::uint64_t own_cpu_factor() const;
 
-  Usage usage(const std::string& name) const;
-  Usage exec_usage(const std::string& name, std::uint64_t exec) const;
-  std::vector<LimitHit> pids_hits(const std::string& name, std::uint64_t exec) const;
+  Gauge gauge(const std::string& name, std::uint64_t exec) const;
+  static Usage usage(const Gauge& gauge);
+  static std::vector<LimitHit> pids_hits(const Gauge& gauge);
 
   /// Lifts the quota, thaws, and kills everything in the sandbox; waits until it is empty (V12).
   engine::base::Status end(const std::string& name) const;
@@ -95,7 +100,8 @@ class Cgroups {
   const Root* root_of(Controller controller) const;
   const Root* unified() const;
   std::string file(Controller controller, const std::string& group, const char* v1, const char* v2) const;
-  std::string read(Controller controller, const std::string& group, const char* v1, const char* v2) const;
+  engine::base::UniqueFd counter(Controller controller, const std::string& group, const char* v1,
+                                 const char* v2) const;
   engine::base::Status set(Controller controller, const std::string& group, const char* v1, const char* v2,
                            const std::string& value) const;
   engine::base::Status set_cpu_factor(const std::string& group, std::uint64_t factor) const;
@@ -108,8 +114,6 @@ class Cgroups {
   engine::base::Status remove_group(const std::string& group) const;
   bool is_empty(const std::string& group) const;
   std::vector<std::string> subgroups(const Root& root, const std::string& group) const;
-  Usage usage_of(const std::string& group) const;
-  std::vector<LimitHit> pids_hits_of(const std::string& group) const;
 
   std::vector<Root> roots_;
 };

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -53,10 +55,17 @@ std::vector<pid_t> processes_in(const std::string& folder) {
   return pids;
 }
 
-std::uint64_t number_in(const std::string& text) {
+std::uint64_t number_in(std::string_view text) {
   std::uint64_t value = 0;
-  std::istringstream(text) >> value;
+  std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
+}
+
+/// What a counter says now.
+std::string read_again(const UniqueFd& counter) {
+  std::array<char, 4096> text;
+  const ssize_t size = counter ? ::pread(counter.get(), text.data(), text.size(), 0) : 0;
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
 }  // namespace
@@ -168,40 +177,33 @@ std::vector<std::string> Cgroups::remains(const std::string& name) const {
   return left;
 }
 
-Usage Cgroups::usage_of(const std::string& group) const {
+Gauge Cgroups::gauge(const std::string& name, std::uint64_t exec) const {
+  const std::string group = name + "/e" + std::to_string(exec);
+  return {counter(Controller::memory, group, "memory.max_usage_in_bytes", "memory.peak"),
+          counter(Controller::memory, group, "memory.oom_control", "memory.events"),
+          counter(Controller::pids, group, "pids.current", "pids.current"),
+          counter(Controller::pids, group, "pids.events", "pids.events"),
+          counter(Controller::cpuacct, group, "cpuacct.usage", "cpu.stat")};
+}
+
+Usage Cgroups::usage(const Gauge& gauge) {
   Usage usage;
-  usage.memory_bytes = number_in(read(Controller::memory, group, "memory.usage_in_bytes", "memory.current"));
-  usage.memory_peak_bytes =
-      number_in(read(Controller::memory, group, "memory.max_usage_in_bytes", "memory.peak"));
-  usage.pids = number_in(read(Controller::pids, group, "pids.current", "pids.current"));
-  const std::string cpu = read(Controller::cpuacct, group, "cpuacct.usage", "cpu.stat");
+  usage.memory_peak_bytes = number_in(read_again(gauge.memory_peak));
+  usage.pids = number_in(read_again(gauge.pids));
+  const std::string cpu = read_again(gauge.cpu);
   const auto micros = counter_in(cpu, "usage_usec");
   usage.cpu_ns = micros ? *micros * 1000 : number_in(cpu);
-  const std::string memory = read(Controller::memory, group, "memory.oom_control", "memory.events");
-  if (const auto count = counter_in(memory, "oom_kill"); count && *count > 0) {
+  if (const auto count = counter_in(read_again(gauge.memory_events), "oom_kill"); count && *count > 0) {
     usage.limits_hit.push_back({LimitKind::memory, *count, "oom_kill"});
   }
-  for (LimitHit& hit : pids_hits_of(group)) usage.limits_hit.push_back(std::move(hit));
+  for (LimitHit& hit : pids_hits(gauge)) usage.limits_hit.push_back(std::move(hit));
   return usage;
 }
 
-std::vector<LimitHit> Cgroups::pids_hits_of(const std::string& group) const {
-  const std::string pids = read(Controller::pids, group, "pids.events", "pids.events");
-  const auto count = counter_in(pids, "max");
+std::vector<LimitHit> Cgroups::pids_hits(const Gauge& gauge) {
+  const auto count = counter_in(read_again(gauge.pids_events), "max");
   if (!count || *count == 0) return {};
   return {{LimitKind::pids, *count, "pids.events max"}};
-}
-
-std::vector<LimitHit> Cgroups::pids_hits(const std::string& name, std::uint64_t exec) const {
-  return pids_hits_of(name + "/e" + std::to_string(exec));
-}
-
-Usage Cgroups::exec_usage(const std::string& name, std::uint64_t exec) const {
-  return usage_of(name + "/e" + std::to_string(exec));
-}
-
-Usage Cgroups::usage(const std::string& name) const {
-  return usage_of(name);
 }
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail

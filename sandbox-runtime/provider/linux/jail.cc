@@ -28,8 +28,16 @@ using engine::base::UniqueFd;
 struct Jail {
   const PlanView& plan;
   JailFds fds;
-  UniqueFd root;  // mount of the new root, until it is "/"
+  UniqueFd root;      // mount of the new root, until it is "/"
+  UniqueFd listener;  // if the host has opened it
 };
+
+/// What the host has made meanwhile, in the order of kOrder: so many descriptors.
+int take_parts(const Jail& jail, std::size_t count, std::vector<UniqueFd>& parts) {
+  char word = 0;
+  const bool came = receive_packet(jail.fds.gate, &word, sizeof word, parts) == sizeof word;
+  return came && parts.size() == count ? 0 : ENODEV;
+}
 
 int await_maps(Jail& jail) {
   // A keeper that is not root may write the maps of a dumpable child only.
@@ -42,15 +50,21 @@ int await_maps(Jail& jail) {
 }
 
 int set_up_network(Jail& jail) {
-  return jail.fds.network >= 0 ? 0 : raise_loopback();
+  if (jail.fds.gate < 0) return raise_loopback();
+  std::vector<UniqueFd> parts;
+  const bool listens = jail.plan.has(kPlanNetwork);
+  if (const int error = take_parts(jail, listens ? 2 : 1, parts)) return error;
+  if (listens) jail.listener = std::move(parts[1]);
+  return enter_network(parts[0].get());
 }
 
 int hand_out_listener(Jail& jail) {
-  if (!jail.plan.has(kPlanNetwork) || jail.fds.network >= 0) return 0;
-  UniqueFd listener;
-  if (const int error = open_listener(listener)) return error;
+  if (!jail.plan.has(kPlanNetwork)) return 0;
+  if (!jail.listener) {
+    if (const int error = open_listener(jail.listener)) return error;
+  }
   const Talk give{TalkKind::listener};
-  const int fds[] = {listener.get()};
+  const int fds[] = {jail.listener.get()};
   return send_packet(jail.fds.talk, &give, sizeof give, fds) ? 0 : errno;
 }
 
@@ -70,13 +84,10 @@ int make_dev(Jail& jail) {
   return mount_terminals(jail.root.get());
 }
 
-/// The host makes the disk while the other mounts are made here.
 int make_work(Jail& jail) {
-  if (!jail.plan.has(kPlanDisk)) return mount_work(jail.plan, jail.root.get(), -1);
-  char word = 0;
+  if (jail.fds.gate < 0) return mount_work(jail.plan, jail.root.get(), -1);
   std::vector<UniqueFd> disk;
-  if (receive_packet(jail.fds.disk, &word, sizeof word, disk) != sizeof word || disk.size() != 1)
-    return ENODEV;
+  if (const int error = take_parts(jail, 1, disk)) return error;
   return mount_work(jail.plan, jail.root.get(), disk.front().get());
 }
 
@@ -125,8 +136,6 @@ struct Step {
 /// user namespace comes with the clone, its map first of all. Nothing of the host is reachable after `pivot`.
 constexpr Step kOrder[] = {
     {Stage::maps, When::rootless, await_maps},
-    {Stage::namespaces, When::root,
-     [](Jail& jail) { return jail.fds.network >= 0 ? enter_network(jail.fds.network) : 0; }},
     {Stage::groups, When::always, [](Jail& jail) { return enter_groups(jail.fds.groups); }},
     {Stage::namespaces, When::always,
      [](Jail& jail) { return leave_host_names(jail.plan.has(kPlanRootless)); }},
@@ -157,7 +166,7 @@ constexpr Step kOrder[] = {
 }  // namespace
 
 void become_init(const PlanView& plan, const JailFds& fds) {
-  Jail jail{plan, fds, {}};
+  Jail jail{plan, fds, {}, {}};
   const When mode = plan.has(kPlanRootless) ? When::rootless : When::root;
   for (const Step& step : kOrder) {
     if (step.when != When::always && step.when != mode) continue;

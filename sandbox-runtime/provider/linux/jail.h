@@ -14,9 +14,9 @@ struct JailFds {
   int init = -1;            // the program, a sealed memfd
   int control = -1;         // becomes fd 3
   int barrier = -1;         // becomes fd 4
-  int disk = -1;            // SOCK_SEQPACKET by which the filled disk comes, a detached mount
+  int gate = -1;            // root: SOCK_SEQPACKET by which comes what the host makes meanwhile: the filled
+                            // disk, a detached mount; then the net namespace, with its listener if wanted
   int base = -1;            // the root so far, a detached mount; without it the plan has all that it takes
-  int network = -1;         // a net namespace; without it the child has one of its own already
   int etc = -1;             // a detached mount, without `base`; without it the plan has the files
   int keeper = -1;          // the keeper's pidfd
   int talk = -1;            // SOCK_SEQPACKET to the keeper, see below

@@ -10,7 +10,7 @@
 namespace sandglass::sandbox_runtime::provider::linux_jail {
 
 inline constexpr std::uint32_t kKeeperMagic = 0x53474b50;  // "SGKP"
-inline constexpr std::uint32_t kKeeperVersion = 1;
+inline constexpr std::uint32_t kKeeperVersion = 2;
 inline constexpr int kKeeperListenFd = 3;  // listening socket for later hosts
 inline constexpr int kKeeperPeerFd = 4;    // connection of the host that started it
 inline constexpr std::size_t kIdBytes = 48;
@@ -31,15 +31,14 @@ enum class FdRole : std::uint8_t {
   barrier_inside = 4,
   control_host = 5,  // copies for a later host
   barrier_host = 6,
-  disk = 7,   // SOCK_SEQPACKET by which the disk comes
+  gate = 7,   // SOCK_SEQPACKET by which the host's parts come
   leaf = 8,   // folder of the v2 group
   group = 9,  // cgroup.procs of a v1 group; may occur several times
   pidfd = 10,
   listener = 11,
-  etc = 12,      // the shared /etc, a detached mount
-  image = 13,    // the disk's unlinked file, for the host that erases it
-  base = 14,     // the root so far, a detached mount
-  network = 15,  // a net namespace
+  etc = 12,    // the shared /etc, a detached mount
+  image = 13,  // the disk's unlinked file, for the host that erases it
+  base = 14,   // the root so far, a detached mount
 };
 
 struct KeeperRequest {

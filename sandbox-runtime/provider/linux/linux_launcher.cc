@@ -87,7 +87,7 @@ struct LinuxLauncher::Making {
   UniqueFd image;
   LoopDisk disk;
   UniqueFd control_inside, barrier_inside;
-  UniqueFd disk_gate, disk_gate_inside;  // by which the disk comes to the child
+  UniqueFd gate, gate_inside;  // by which disk and network come to the child
   Network network;
   UniqueFd base;
   bool recorded = false;
@@ -187,8 +187,7 @@ Status LinuxLauncher::reserve_disk(const std::string& id, std::uint64_t bytes) {
 Result<UniqueFd> LinuxLauncher::plan_for(const SandboxSpec& spec, const Making& making) {
   const Limits& limits = spec.tmpl.limits;
   PlanHeader header{};
-  header.flags = (rootless_ ? kPlanRootless : 0u) | (spec.tmpl.network ? kPlanNetwork : 0u) |
-                 (rootless_ ? 0u : kPlanDisk);
+  header.flags = (rootless_ ? kPlanRootless : 0u) | (spec.tmpl.network ? kPlanNetwork : 0u);
   header.uid_base = making.record.uid_base;
   header.open_files = limits.open_files.value;
   header.processes = rootless_ ? limits.pids.value : 0;
@@ -214,16 +213,15 @@ Status LinuxLauncher::make_sockets(Making& making, Launched& launched) const {
   };
   const int on = 1;
   if (!pair(launched.control, making.control_inside) || !pair(launched.barrier, making.barrier_inside) ||
-      (!rootless_ && !pair(making.disk_gate, making.disk_gate_inside)) ||
+      (!rootless_ && !pair(making.gate, making.gate_inside)) ||
       ::setsockopt(launched.barrier.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     return fail(Code::provider_failed, "sockets of the sandbox: " + error_text(errno));
   }
   return {};
 }
 
-/// The record names the device before anything can use it. Without a disk the child finds its socket closed.
+/// The record names the device before anything can use it.
 Status LinuxLauncher::hand_over_disk(const std::string& id, Making& making, Result<LoopDisk> disk) const {
-  const UniqueFd gate = std::move(making.disk_gate);
   if (!disk) return std::unexpected(disk.error());
   making.disk = std::move(*disk);
   making.record.loop = making.disk.loop;
@@ -231,8 +229,16 @@ Status LinuxLauncher::hand_over_disk(const std::string& id, Making& making, Resu
   if (Status done = write_record(record_path(id), making.record); !done) return done;
   const int mount = making.disk.mount.get();
   // a child that has ended meanwhile is the keeper's to report
-  (void)send_packet(gate.get(), "d", 1, {&mount, 1});
+  (void)send_packet(making.gate.get(), "d", 1, {&mount, 1});
   making.disk.mount.reset();
+  return {};
+}
+
+Status LinuxLauncher::hand_over_network(Making& making, int error) {
+  if (error != 0) return fail(Code::provider_failed, "network namespace: " + error_text(error));
+  const Network network = std::move(making.network);
+  const int parts[] = {network.space.get(), network.listener.get()};
+  (void)send_packet(making.gate.get(), "n", 1, {parts, network.listener ? 2u : 1u});
   return {};
 }
 
@@ -256,19 +262,17 @@ Result<KeptJail> LinuxLauncher::launch(const SandboxSpec& spec, Making& making, 
   add(FdRole::barrier_inside, making.barrier_inside);
   add(FdRole::control_host, launched.control);
   add(FdRole::barrier_host, launched.barrier);
-  add(FdRole::disk, making.disk_gate_inside);
+  add(FdRole::gate, making.gate_inside);
   add(FdRole::image, making.image);
   add(FdRole::base, making.base);
   add(FdRole::etc, etc);
-  add(FdRole::network, making.network.space);
-  add(FdRole::listener, making.network.listener);
   add(FdRole::leaf, leaf);
   for (const UniqueFd& group : *procs) add(FdRole::group, group);
   return keeper_->launch(spec.id, fds, meanwhile);
 }
 
 /// Namespace and disk are made by other threads while this one makes the groups and the keeper's child the
-/// mounts. All of it is there before init is executed: the child waits for what comes last.
+/// mounts. All of it is there before init is executed: the child waits for it.
 Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& launched) {
   const Limits& limits = spec.tmpl.limits;
   making.record.memory = limits.memory.value;
@@ -299,14 +303,14 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
   making.grouped = true;
   SG_CRASH_POINT("launcher.grouped");
   if (Status done = make_sockets(making, launched); !done) return done;
-  if (const int error = network ? network->get() : 0; error != 0)
-    return fail(Code::provider_failed, "network namespace: " + error_text(error));
-  Status with_disk;
+  Status parts;
   Result<KeptJail> kept = launch(spec, making, launched, [&] {
-    making.disk_gate_inside.reset();
-    if (disk) with_disk = hand_over_disk(spec.id, making, disk->get());
+    making.gate_inside.reset();
+    if (disk) parts = hand_over_disk(spec.id, making, disk->get());
+    if (network && parts) parts = hand_over_network(making, network->get());
+    making.gate.reset();  // a child that waits for more finds it closed
   });
-  if (!with_disk) return with_disk;
+  if (!parts) return parts;
   if (!kept) return std::unexpected(kept.error());
   SG_CRASH_POINT("launcher.launched");
   launched.pidfd = std::move(kept->pidfd);

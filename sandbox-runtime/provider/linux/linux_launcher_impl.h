@@ -30,18 +30,19 @@ class LinuxLauncher final : public Launcher {
 
   const std::vector<LimitSupport>& support() override;
   std::vector<Feature> features() override;
+  bool has_groups() const override { return !rootless_; }
   engine::base::Result<Launched> create(const SandboxSpec& spec) override;
   engine::base::Result<std::vector<Launched>> adopt() override;
   engine::base::Result<engine::base::UniqueFd> make_exec(const std::string& id, std::uint64_t exec,
                                                          const ExecLimits& limits) override;
-  void prepare_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) override;
+  engine::base::Status limit_exec(const std::string& id, std::uint64_t exec,
+                                  const ExecLimits& limits) override;
   engine::base::Status place(const std::string& id, std::uint64_t exec, pid_t pid) override;
   engine::base::Status admit(const std::string& id, std::uint64_t exec, pid_t pid) override;
   engine::base::Status kill_exec(const std::string& id, std::uint64_t exec) override;
   engine::base::Result<Usage> exec_usage(const std::string& id, std::uint64_t exec) override;
   engine::base::Result<std::vector<LimitHit>> exec_hits(const std::string& id, std::uint64_t exec) override;
   engine::base::Status remove_exec(const std::string& id, std::uint64_t exec) override;
-  engine::base::Result<Usage> usage(const std::string& id) override;
   engine::base::Status destroy(const std::string& id) override;
   engine::base::Result<std::vector<InventoryEntry>> inventory() override;
   engine::base::Result<std::vector<std::string>> sweep() override;
@@ -55,8 +56,7 @@ class LinuxLauncher final : public Launcher {
     engine::base::UniqueFd image;
     engine::base::UniqueFd barrier;
     engine::base::UniqueFd work;  // O_PATH of /workspace, once it was looked at; keeps the disk in use
-    std::uint64_t prepared = 0;   // number of the exec whose group is there already; 0: none
-    ExecLimits prepared_limits;
+    std::map<std::uint64_t, Gauge> gauges;  // of its execs, once they were looked at
   };
   static ExecLimits exec_limits(const SandboxRecord& record, const ExecLimits& asked);
   /// What a create has taken so far; undone unless it succeeds.
@@ -75,10 +75,12 @@ class LinuxLauncher final : public Launcher {
   engine::base::Status make_sockets(Making& making, Launched& launched) const;
   engine::base::Status hand_over_disk(const std::string& id, Making& making,
                                       engine::base::Result<LoopDisk> disk) const;
+  static engine::base::Status hand_over_network(Making& making, int error);
   engine::base::Result<KeptJail> launch(const SandboxSpec& spec, Making& making, const Launched& launched,
                                         const std::function<void()>& meanwhile);
   void undo(const std::string& id, Making& making);
   static void add_disk_usage(Held& held, Usage& usage);
+  const Gauge& gauge(const std::string& id, Held& held, std::uint64_t exec) const;
   engine::base::Status wait_for_end(const std::string& id, const Held& held) const;
 
   const LauncherOptions options_;

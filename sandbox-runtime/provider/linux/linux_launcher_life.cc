@@ -57,29 +57,21 @@ ExecLimits LinuxLauncher::exec_limits(const SandboxRecord& record, const ExecLim
   return actual;
 }
 
-void LinuxLauncher::prepare_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) {
-  const auto held = find(id);
-  if (!held || (*held)->prepared == exec) return;
-  const ExecLimits actual = exec_limits((*held)->record, limits);
-  if (!groups_.make_exec_group(group_of(id), exec, actual)) return;
-  (*held)->prepared = exec;
-  (*held)->prepared_limits = actual;
-}
-
 Result<UniqueFd> LinuxLauncher::make_exec(const std::string& id, std::uint64_t exec,
                                           const ExecLimits& limits) {
   const auto held = find(id);
   if (!held) return std::unexpected(held.error());
-  const ExecLimits actual = exec_limits((*held)->record, limits);
-  if ((*held)->prepared != exec) {
-    if (Status made = groups_.make_exec_group(group_of(id), exec, actual); !made)
-      return std::unexpected(made.error());
-  } else if (Status set = groups_.set_exec_limits(group_of(id), exec, (*held)->prepared_limits, actual);
-             !set) {
-    return std::unexpected(set.error());
-  }
-  (*held)->prepared = 0;
-  return groups_.exec_event(group_of(id), exec);
+  const std::string group = group_of(id);
+  if (Status made = groups_.make_exec_group(group, exec, exec_limits((*held)->record, limits)); !made)
+    return std::unexpected(made.error());
+  gauge(id, **held, exec);
+  return groups_.exec_event(group, exec);
+}
+
+Status LinuxLauncher::limit_exec(const std::string& id, std::uint64_t exec, const ExecLimits& limits) {
+  const auto held = find(id);
+  if (!held) return std::unexpected(held.error());
+  return groups_.set_exec_limits(group_of(id), exec, exec_limits((*held)->record, limits));
 }
 
 Status LinuxLauncher::place(const std::string& id, std::uint64_t exec, pid_t pid) {
@@ -97,21 +89,21 @@ Status LinuxLauncher::kill_exec(const std::string& id, std::uint64_t exec) {
 }
 
 Status LinuxLauncher::remove_exec(const std::string& id, std::uint64_t exec) {
+  if (const auto held = find(id)) (*held)->gauges.erase(exec);
   return groups_.remove_exec(group_of(id), exec);
+}
+
+const Gauge& LinuxLauncher::gauge(const std::string& id, Held& held, std::uint64_t exec) const {
+  const auto found = held.gauges.find(exec);
+  return found != held.gauges.end()
+             ? found->second
+             : held.gauges.emplace(exec, groups_.gauge(group_of(id), exec)).first->second;
 }
 
 Result<Usage> LinuxLauncher::exec_usage(const std::string& id, std::uint64_t exec) {
   const auto held = find(id);
   if (!held) return std::unexpected(held.error());
-  Usage usage = groups_.exec_usage(group_of(id), exec);
-  add_disk_usage(**held, usage);
-  return usage;
-}
-
-Result<Usage> LinuxLauncher::usage(const std::string& id) {
-  const auto held = find(id);
-  if (!held) return std::unexpected(held.error());
-  Usage usage = groups_.usage(group_of(id));
+  Usage usage = Cgroups::usage(gauge(id, **held, exec));
   add_disk_usage(**held, usage);
   return usage;
 }
@@ -120,7 +112,7 @@ Result<std::vector<LimitHit>> LinuxLauncher::exec_hits(const std::string& id, st
   const auto held = find(id);
   if (!held) return std::unexpected(held.error());
   Usage usage;
-  usage.limits_hit = groups_.pids_hits(group_of(id), exec);
+  usage.limits_hit = Cgroups::pids_hits(gauge(id, **held, exec));
   add_disk_usage(**held, usage);
   return usage.limits_hit;
 }

@@ -23,7 +23,6 @@ inline constexpr std::uint32_t kPlanMaxBytes = 16u << 20;
 enum PlanFlags : std::uint32_t {
   kPlanRootless = 1,  // user namespace first, one uid
   kPlanNetwork = 2,   // open the proxy listener
-  kPlanDisk = 4,      // the workspace is a file system that comes as a descriptor
 };
 
 /// What a line of the base tree is.

@@ -22,7 +22,7 @@ ExecStart full_start() {
   start.env = {"A=1", ""};
   start.cwd = "folder";
   start.drain_ms = 5;
-  start.barrier = true;
+  start.leave = Leave::go;
   start.note = "note";
   return start;
 }

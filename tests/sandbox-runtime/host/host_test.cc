@@ -389,8 +389,8 @@ TEST(Host, AnEngineThatComesBackFindsItsExecByKey) {
 TEST(Host, WhereverTheHostDiesNothingIsLostOrLeft) {
   // V1, FR-147: the successor finds what there is, the client asks again, and the destructor looks for
   // remains
-  for (const char* point :
-       {"host.recorded", "host.launched", "host.exec_placed", "host.exec_done", "host.lease_ended"}) {
+  for (const char* point : {"host.recorded", "host.launched", "host.exec_readied", "host.exec_placed",
+                            "host.exec_started", "host.exec_done", "host.lease_ended"}) {
     HostRig rig;
     rig.kill_host();
     rig.crash_at(point);

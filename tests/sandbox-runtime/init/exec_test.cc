@@ -223,7 +223,7 @@ TEST(Exec, WithoutControlGroupsTheEndTellsOfTimeAndOfWhatIsLeft) {
 TEST(Exec, AnExecThatNeverPassedItsBarrierEndsWithItsMinder) {
   InitHarness init(true);
   auto start = init.shell("echo ran > ran");
-  start.barrier = true;
+  start.leave = frames::Leave::go;
   init.begin(start);
   init.send(frames::Reset{1});
   ASSERT_TRUE(init.wait_for([&] { return !init.resets.empty(); }));
@@ -298,23 +298,12 @@ TEST(Exec, ACommandWhoseReaderHasGoneRunsToItsEnd) {
 TEST(Exec, NothingRunsBeforeTheBarrierIsLifted) {
   InitHarness init;
   auto start = init.shell("echo ran > ran; echo out");
-  start.barrier = true;
+  start.leave = frames::Leave::go;
   init.begin(start);
-  std::uint64_t number = 0;
-  iovec part{&number, sizeof number};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  ASSERT_EQ(recvmsg(init.barrier(), &message, 0), 8);
-  EXPECT_EQ(number, start.number);
-  ucred credentials;
-  std::memcpy(&credentials, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof credentials);
+  const pid_t child = init.receive_at_barrier(start.number);
   // the kernel names the child as the host sees it, not as init does
-  EXPECT_TRUE(std::filesystem::exists("/proc/" + std::to_string(credentials.pid)));
-  EXPECT_GT(credentials.pid, init.pid());
+  EXPECT_TRUE(std::filesystem::exists("/proc/" + std::to_string(child)));
+  EXPECT_GT(child, init.pid());
   EXPECT_FALSE(std::filesystem::exists(init.workspace() + "/ran"));
   init.send(frames::ExecGo{start.number, true});
   EXPECT_EQ(init.finish(start.number).out, "out\n");
@@ -323,7 +312,7 @@ TEST(Exec, NothingRunsBeforeTheBarrierIsLifted) {
 TEST(Exec, AnExecThatTheHostGivesUpAtTheBarrierNeverRuns) {
   InitHarness init;
   auto start = init.shell("echo ran > ran");
-  start.barrier = true;
+  start.leave = frames::Leave::go;
   init.begin(start);
   init.send(frames::ExecGo{start.number, false});
   auto result = init.finish(start.number);

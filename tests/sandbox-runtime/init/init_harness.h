@@ -83,6 +83,12 @@ class InitHarness {
   const std::string& folder() const { return folder_; }
   pid_t pid() const { return pid_; }
   int barrier() const { return barrier_.get(); }
+  /// The next child that presents itself at the barrier, as the kernel names it outside.
+  pid_t receive_at_barrier(std::uint64_t expected) const;
+  /// Answers it as the host does, with no group to enter.
+  void let_in(std::uint64_t number) const;
+  /// The number inside of a process.
+  static std::string inside_number(pid_t pid);
   void expect_malformed() { malformed_ = true; }
   bool closed() const { return closed_; }
 
@@ -184,7 +190,6 @@ class InitHarness {
     options.spawn.identity.change = geteuid() == 0;
     options.spawn.barrier_fd = barrier;
     options.spawn.minded = minded_;
-    options.rootless = !options.spawn.identity.change;
     Supervisor supervisor(options);
     const auto status = supervisor.run();
     if (status || status.error().code == engine::base::Code::unavailable) _exit(0);

@@ -26,7 +26,7 @@ bool put(const std::string& packet) {
 }
 
 void hello() {
-  put(encode(frames::Hello{frames::kInitProtocolVersion, ::getuid() != 0}));
+  put(encode(frames::Hello{}));
 }
 
 [[noreturn]] void wait_for_the_end() {
@@ -67,7 +67,7 @@ int be_init() {
     case Hostile::exits:
       return 0;
     case Hostile::wrong_version:
-      put(encode(frames::Hello{9999, false}));
+      put(encode(frames::Hello{9999}));
       wait_for_the_end();
     case Hostile::garbage:
       hello();
