@@ -1,11 +1,11 @@
 #include "replay-tools/audit/audit.h"
 
-#include <map>
 #include <optional>
 
 #include "engine/codec/header.h"
 #include "engine/codec/record.h"
 #include "engine/fold/stream_fold.h"
+#include "replay-tools/audit/stream_chains.h"
 
 namespace sandglass::replay_tools::audit {
 
@@ -21,37 +21,6 @@ constexpr std::size_t kChunk = 256;
 bool is_damage(base::Code code) {
   return code == base::Code::record_damaged || code == base::Code::stream_damaged;
 }
-
-/// The newest record seen of one stream.
-struct Last {
-  std::uint64_t seq = 0;
-  base::Hash256 leaf;
-};
-
-/// Checks records of any streams, each stream in order.
-class StreamChains {
- public:
-  /// Empty: the record follows its stream's previous one.
-  std::string check(const core::StoredRecord& record, const base::Hash256& leaf) {
-    const auto header = codec::decode_header(record);
-    Last& last = last_[record.stream];
-    const Last before = last;
-    last = {.seq = record.seq, .leaf = leaf};
-    if (!header) return header.error().message;
-    if (record.seq != before.seq + 1) {
-      return "record " + std::to_string(record.seq) + " of its stream comes after record " +
-             std::to_string(before.seq) + ": a record was dropped, inserted or moved";
-    }
-    if (header->previous != before.leaf) {
-      return "its link does not match the stream's previous record: one of the two was changed";
-    }
-    return {};
-  }
-  std::size_t streams() const { return last_.size(); }
-
- private:
-  std::map<core::StreamId, Last> last_;
-};
 
 class Verifier {
  public:

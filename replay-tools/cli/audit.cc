@@ -38,7 +38,7 @@ ordered_json report_json(const audit::Report& report) {
   return out;
 }
 
-void print_report(const audit::Report& report) {
+void print_findings(const audit::Report& report) {
   for (const auto& finding : report.findings) {
     std::string place;
     if (finding.sequence != 0) {
@@ -54,6 +54,10 @@ void print_report(const audit::Report& report) {
     print_line("partition " + std::to_string(head.partition) + ": " + std::to_string(head.sequence) +
                " records, head " + head.chain.hex());
   }
+}
+
+void print_report(const audit::Report& report) {
+  print_findings(report);
   const std::string sum =
       std::to_string(report.records) + " records of " + std::to_string(report.streams) + " streams";
   if (report.good()) {
@@ -64,9 +68,52 @@ void print_report(const audit::Report& report) {
   }
 }
 
+Outcome print_topic(Session& session, const audit::TopicReport& topic) {
+  const audit::Report& report = topic.report;
+  const base::Exit exit = report.good() ? base::Exit::ok : base::Exit::folder;
+  if (session.json()) {
+    ordered_json out = report_json(report);
+    out["journal"] = topic.journal;
+    out["again"] = topic.again;
+    out["marks"] = topic.marks;
+    out["ignored"] = topic.ignored;
+    out["ignored_examples"] = topic.ignored_examples;
+    print_line(dump(out));
+    return exit;
+  }
+  print_findings(report);
+  for (const std::string& example : topic.ignored_examples) {
+    print_line(paint(Colour::yellow, "ignored ") + safe(example));
+  }
+  const std::string sum = std::to_string(report.records) + " records of " + std::to_string(report.streams) +
+                          " streams, journal " + safe(topic.journal.empty() ? "not known" : topic.journal) +
+                          "; " + std::to_string(topic.again) + " came again, " +
+                          std::to_string(topic.ignored) + " messages are not of it";
+  if (report.good()) {
+    print_line(paint(Colour::green, "verified ") + sum +
+               ": complete, in order, every hash and both chains hold");
+  } else {
+    print_line(paint(Colour::red, "NOT verified: ") + sum + ", " + std::to_string(report.findings.size()) +
+               " findings");
+  }
+  return exit;
+}
+
+Outcome verify_on_kafka(Session& session, const HistoryAdapters& adapters, const AuditArgs& args) {
+  if (!args.stream.empty()) {
+    return base::fail(Code::usage, "a topic is verified whole: name no stream beside --kafka");
+  }
+  auto source = adapters.open_topic(args.topic);
+  if (!source) return std::unexpected(source.error());
+  const auto report = audit::verify_topic(**source, args.topic.journal);
+  if (!report) return std::unexpected(report.error());
+  return print_topic(session, *report);
+}
+
 }  // namespace
 
 Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const AuditArgs& args) {
+  if (!args.topic.brokers.empty()) return verify_on_kafka(session, adapters, args);
   auto history = open_history(session, adapters, "auditor");
   if (!history) return std::unexpected(history.error());
   base::Result<audit::Report> report = audit::Report();

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engine/base/data_folder.h"
+#include "engine/journal/kafka/scan/topic_scan.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/view/rocksdb/database.h"
@@ -13,6 +14,8 @@
 namespace {
 
 using namespace sandglass;
+
+constexpr std::int64_t kBrokersWithinMs = 30'000;
 
 class FolderJournal final : public replay_tools::cli::OpenedJournal {
  public:
@@ -52,6 +55,31 @@ engine::base::Result<replay_tools::rebuild::Report> rebuild_journal(const engine
       view, kinds, [&](std::vector<engine::view::ViewChange> rows) { return (*to)->write({&rows, 1}); });
 }
 
+class Topic final : public replay_tools::audit::TopicSource {
+ public:
+  explicit Topic(std::unique_ptr<engine::journal::kafka::scan::TopicScan> scan) : scan_(std::move(scan)) {}
+  std::uint16_t partitions() const override { return scan_->partitions(); }
+  engine::base::Status read(
+      engine::core::PartitionId partition,
+      const std::function<bool(const engine::journal::kafka::Message&)>& take) override {
+    return scan_->read(partition, take);
+  }
+
+ private:
+  std::unique_ptr<engine::journal::kafka::scan::TopicScan> scan_;
+};
+
+engine::base::Result<std::unique_ptr<replay_tools::audit::TopicSource>> open_topic(
+    const replay_tools::cli::TopicPlace& place) {
+  namespace kafka = engine::journal::kafka;
+  auto settings = kafka::cluster::read_settings(place.brokers, place.settings, place.settings_file);
+  if (!settings) return std::unexpected(settings.error());
+  auto scan = kafka::scan::TopicScan::open(*settings, place.topic, kafka::scan::Isolation::published,
+                                           kBrokersWithinMs);
+  if (!scan) return std::unexpected(scan.error());
+  return std::make_unique<Topic>(std::move(*scan));
+}
+
 std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
   auto known = std::make_shared<replay_tools::replay::Kinds>();
   for (auto& kind : engine::server::compose::all_kinds()) {
@@ -65,6 +93,9 @@ std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  return static_cast<int>(replay_tools::cli::run_command_line(
-      argc, argv, {.open_journal = open_journal, .rebuild_journal = rebuild_journal, .kinds = kinds()}));
+  return static_cast<int>(replay_tools::cli::run_command_line(argc, argv,
+                                                              {.open_journal = open_journal,
+                                                               .rebuild_journal = rebuild_journal,
+                                                               .open_topic = open_topic,
+                                                               .kinds = kinds()}));
 }

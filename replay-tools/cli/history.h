@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/data_folder.h"
 #include "engine/journal/reader.h"
+#include "replay-tools/audit/topic.h"
 #include "replay-tools/cli/session.h"
 #include "replay-tools/rebuild/rebuild.h"
 #include "replay-tools/replay/describer.h"
@@ -21,12 +23,23 @@ class OpenedJournal {
   virtual const engine::journal::Reader& reader() const = 0;
 };
 
+/// A journal's topic, as the command line names it.
+struct TopicPlace {
+  std::string brokers;  // host:port,…; empty: none was named
+  std::string topic = "history";
+  std::string journal;                // the id that it must be; empty: that of its first record
+  std::vector<std::string> settings;  // of the client, "name=value"
+  std::string settings_file;          // more of them, a line each
+};
+
 struct HistoryAdapters {
   /// Opens the journal of a data folder without changing anything.
   std::function<base::Result<std::unique_ptr<OpenedJournal>>(const base::DataFolder&)> open_journal;
   /// Writes the records of a data folder's journal, and all rows derived from them, into a new journal.
   std::function<base::Result<rebuild::Report>(const base::DataFolder&, const std::string& new_journal)>
       rebuild_journal;
+  /// Reaches the brokers and finds the topic.
+  std::function<base::Result<std::unique_ptr<audit::TopicSource>>(const TopicPlace&)> open_topic;
   std::shared_ptr<const replay::Kinds> kinds;
 };
 

@@ -22,6 +22,7 @@ struct AuditArgs {
   std::string stream;  // one stream alone; empty: the whole journal
   std::uint32_t partition = 0;
   std::uint64_t from = 1;
+  TopicPlace topic;  // verify that, and no data folder
 };
 Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
 /// Who was refused what, and why.

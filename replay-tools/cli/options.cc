@@ -219,9 +219,21 @@ class CommandLine {
     auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
     audit->footer(kShared);
     audit->require_subcommand(1);
-    command(*audit, "verify", "recompute every hash and both chains", [this](Session& session) {
-      return audit_verify(session, adapters_, audit_);
-    })->add_option("stream", audit_.stream, "one run or other stream alone");
+    auto* verified = command(*audit, "verify", "recompute every hash and both chains",
+                             [this](Session& session) { return audit_verify(session, adapters_, audit_); });
+    verified->add_option("stream", audit_.stream, "one run or other stream alone");
+    TopicPlace& topic = audit_.topic;
+    auto* brokers =
+        verified->add_option("--kafka", topic.brokers, "brokers (host:port,…): verify the topic there alone");
+    verified->add_option("--topic", topic.topic, "its name (default: history)")->needs(brokers);
+    verified->add_option("--journal", topic.journal, "id of the journal that it must be")->needs(brokers);
+    verified
+        ->add_option("--kafka-set", topic.settings,
+                     "a setting of the client, ssl.ca.location=FILE; may be repeated")
+        ->allow_extra_args(false)
+        ->needs(brokers);
+    verified->add_option("--kafka-file", topic.settings_file, "a file of such settings, a line each")
+        ->needs(brokers);
     command(*audit, "refusals", "who was refused what, and why",
             [this](Session& session) { return audit_refusals(session, adapters_, audit_); });
     command(*audit, "log", "every record, in order", [this](Session& session) {

@@ -41,6 +41,10 @@ struct Judgement {
   std::string why;  // of ignore, diverged and missing, for people
 };
 
+/// Whether a new owner says so in the order, with an epoch record. Those of an embedded journal, whose
+/// records are published afterwards, do not: their epochs grow from one record to the next.
+enum class Epochs : std::uint8_t { announced, unannounced };
+
 /// Up to where messages are applied.
 struct AppliedHead {
   core::Sequence sequence = 0;  // 0: nothing yet
@@ -53,8 +57,8 @@ class ApplyRule {
   /// Chain hash of an applied sequence; nullopt: it is not kept that far back.
   using HashOf = std::function<std::optional<base::Hash256>(core::Sequence)>;
 
-  ApplyRule(std::string journal, AppliedHead head, HashOf hash_of)
-      : journal_(std::move(journal)), head_(head), hash_of_(std::move(hash_of)) {}
+  ApplyRule(std::string journal, AppliedHead head, HashOf hash_of, Epochs epochs = Epochs::announced)
+      : journal_(std::move(journal)), head_(head), hash_of_(std::move(hash_of)), epochs_(epochs) {}
 
   /// `hash`: the chain hash that its bytes give; nullopt: its value cannot be read, which is never equal.
   Judgement judge(const Envelope& envelope, const std::optional<base::Hash256>& hash);
@@ -76,6 +80,7 @@ class ApplyRule {
   std::string journal_;
   AppliedHead head_;
   HashOf hash_of_;
+  Epochs epochs_;
   core::OwnerEpoch highest_epoch_ = 0;
   std::uint64_t ignored_ = 0;
 };
