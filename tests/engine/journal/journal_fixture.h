@@ -33,6 +33,9 @@ class Store {
 
 class MemoryStore final : public Store {
  public:
+  static constexpr core::Sequence kOwnRecords = 0;  // that an ownership begins with
+  static constexpr bool kWholeBatches = true;       // a crash leaves no part of a batch
+
   std::unique_ptr<Journal> open() override {
     return std::make_unique<MemoryJournal>(disk_, random_, MemoryJournalOptions{.meta = kMeta});
   }
@@ -50,6 +53,9 @@ class MemoryStore final : public Store {
 
 class RocksStore final : public Store {
  public:
+  static constexpr core::Sequence kOwnRecords = 0;
+  static constexpr bool kWholeBatches = true;
+
   RocksStore() { reopen(); }
   std::unique_ptr<Journal> open() override {
     auto journal = RocksJournal::open(*database_, {.meta = kMeta});

@@ -1,0 +1,207 @@
+#include "engine/journal/kafka/client/producer.h"
+
+#include <unistd.h>
+
+#include <iterator>
+#include <utility>
+
+namespace sandglass::engine::journal::kafka::client {
+namespace {
+
+/// A call that blocks is cut into pieces of this, so that it can be given up; librdkafka goes on with the
+/// same operation.
+constexpr int kPieceMs = 500;
+
+struct ErrorDeleter {
+  void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
+};
+using Failed = std::unique_ptr<rd_kafka_error_t, ErrorDeleter>;
+
+bool says_fenced(rd_kafka_resp_err_t error) {
+  return error == RD_KAFKA_RESP_ERR__FENCED || error == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+         error == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
+/// What ended the producer is its fatal error, whatever a single message says of it.
+rd_kafka_resp_err_t origin(rd_kafka_t* client, rd_kafka_resp_err_t error, std::string& why) {
+  char text[512];
+  const rd_kafka_resp_err_t fatal = rd_kafka_fatal_error(client, text, sizeof text);
+  if (fatal == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    why = rd_kafka_err2str(error);
+    return error;
+  }
+  why = text;
+  return fatal;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Producer>> Producer::open(const ClientOptions& options,
+                                                       core::PartitionId partition, int wake_fd) {
+  auto conf = cluster::client_conf(options.settings);
+  if (!conf) return std::unexpected(conf.error());
+  const std::pair<const char*, std::string> settings[] = {
+      {"transactional.id", options.journal_id + "-" + std::to_string(partition)},
+      {"transaction.timeout.ms", std::to_string(options.transaction_timeout_ms)},
+      {"message.timeout.ms", std::to_string(options.delivery_timeout_ms)},
+      {"linger.ms", "0"},
+      {"retry.backoff.ms", "20"},
+      {"reconnect.backoff.ms", "20"},
+      {"reconnect.backoff.max.ms", "1000"},
+      {"topic.metadata.refresh.fast.interval.ms", "50"},
+  };
+  for (const auto& [name, value] : settings) {
+    if (auto status = cluster::set(conf->get(), name, value); !status) return std::unexpected(status.error());
+  }
+  std::unique_ptr<Producer> producer(new Producer(partition, wake_fd));
+  rd_kafka_conf_set_events(conf->get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+  auto client = cluster::new_client(RD_KAFKA_PRODUCER, std::move(*conf));
+  if (!client) return std::unexpected(client.error());
+  producer->client_ = std::move(*client);
+  producer->topic_.reset(rd_kafka_topic_new(producer->client_.get(), options.topic.c_str(), nullptr));
+  if (!producer->topic_)
+    return base::fail(base::Code::config_invalid, "the topic name " + options.topic + " is not acceptable");
+  producer->queue_.reset(rd_kafka_queue_get_main(producer->client_.get()));
+  const std::uint64_t one = 1;
+  rd_kafka_queue_io_event_enable(producer->queue_.get(), wake_fd, &one, sizeof one);
+  producer->caller_ = std::thread([producer = producer.get()] { producer->work(); });
+  return producer;
+}
+
+Producer::~Producer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wanted_.notify_one();
+  if (caller_.joinable()) caller_.join();
+  if (queue_) rd_kafka_queue_io_event_enable(queue_.get(), -1, nullptr, 0);
+  if (client_) rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+}
+
+// ---- calls that block
+
+void Producer::call(Call wanted) {
+  {
+    const std::lock_guard lock(mutex_);
+    call_ = wanted;
+  }
+  wanted_.notify_one();
+}
+
+void Producer::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wanted_.wait(lock, [&] { return stopping_ || call_; });
+    if (stopping_) return;
+    const Call wanted = *std::exchange(call_, std::nullopt);
+    lock.unlock();
+    auto answer = carry_out(wanted);
+    lock.lock();
+    if (!answer) return;  // given up
+    answers_.push_back(std::move(*answer));
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(wake_fd_, &one, sizeof one));
+  }
+}
+
+std::optional<BrokerEvent> Producer::carry_out(Call wanted) {
+  const bool init = wanted == Call::init;
+  while (true) {
+    const Failed failed(init ? rd_kafka_init_transactions(client_.get(), kPieceMs)
+                             : rd_kafka_commit_transaction(client_.get(), kPieceMs));
+    if (!failed) {
+      return BrokerEvent{.what = init ? BrokerEvent::What::initialised : BrokerEvent::What::committed};
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return std::nullopt;
+    }
+    if (rd_kafka_error_is_retriable(failed.get()) && !rd_kafka_error_is_fatal(failed.get()) &&
+        !rd_kafka_error_txn_requires_abort(failed.get())) {
+      continue;
+    }
+    std::string why;
+    const auto error = origin(client_.get(), rd_kafka_error_code(failed.get()), why);
+    return BrokerEvent{.what = says_fenced(error) ? BrokerEvent::What::fenced : BrokerEvent::What::failed,
+                       .why = std::string(init ? "init_transactions: " : "commit_transaction: ") + why +
+                              " (" + rd_kafka_error_string(failed.get()) + ")"};
+  }
+}
+
+// ---- producing
+
+void Producer::fail(rd_kafka_resp_err_t error, const std::string& doing) {
+  if (failure_) return;
+  std::string why;
+  const auto cause = origin(client_.get(), error, why);
+  failure_ = BrokerEvent{.what = says_fenced(cause) ? BrokerEvent::What::fenced : BrokerEvent::What::failed,
+                         .why = doing + ": " + why};
+}
+
+bool Producer::begin() {
+  const Failed failed(rd_kafka_begin_transaction(client_.get()));
+  if (!failed) return true;
+  fail(rd_kafka_error_code(failed.get()), "begin_transaction");
+  return false;
+}
+
+Taken Producer::produce(const Message& message, std::uint64_t token) {
+  rd_kafka_headers_t* headers = rd_kafka_headers_new(message.headers.size());
+  for (const Header& header : message.headers) {
+    rd_kafka_header_add(headers, header.name.data(), static_cast<ssize_t>(header.name.size()),
+                        header.value.data(), static_cast<ssize_t>(header.value.size()));
+  }
+  const auto bytes = [](const std::string& text) {
+    return text.empty() ? nullptr : const_cast<char*>(text.data());
+  };
+  const rd_kafka_vu_t parts[] = {
+      {.vtype = RD_KAFKA_VTYPE_RKT, .u = {.rkt = topic_.get()}},
+      {.vtype = RD_KAFKA_VTYPE_PARTITION, .u = {.i32 = partition_}},
+      {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u = {.i = RD_KAFKA_MSG_F_COPY}},
+      {.vtype = RD_KAFKA_VTYPE_KEY, .u = {.mem = {bytes(message.key), message.key.size()}}},
+      {.vtype = RD_KAFKA_VTYPE_VALUE, .u = {.mem = {bytes(message.value), message.value.size()}}},
+      {.vtype = RD_KAFKA_VTYPE_HEADERS, .u = {.headers = headers}},
+      {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u = {.ptr = reinterpret_cast<void*>(token)}}};
+  const Failed failed(rd_kafka_produceva(client_.get(), parts, std::size(parts)));
+  if (!failed) return Taken::yes;  // the headers are librdkafka's now
+  rd_kafka_headers_destroy(headers);
+  const rd_kafka_resp_err_t error = rd_kafka_error_code(failed.get());
+  if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) return Taken::full;
+  fail(error, "produce");
+  return Taken::refused;
+}
+
+void Producer::take_reports(rd_kafka_event_t* event, std::vector<BrokerEvent>& events) {
+  while (const rd_kafka_message_t* report = rd_kafka_event_message_next(event)) {
+    if (failure_) return;  // what comes now is not to be relied on
+    if (report->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      fail(report->err, "a message was not delivered");
+      return;
+    }
+    events.push_back({.what = BrokerEvent::What::delivered,
+                      .token = reinterpret_cast<std::uint64_t>(report->_private),
+                      .offset = report->offset});
+  }
+}
+
+void Producer::poll(std::vector<BrokerEvent>& events) {
+  while (const cluster::Event event{rd_kafka_queue_poll(queue_.get(), 0)}) {
+    if (rd_kafka_event_type(event.get()) == RD_KAFKA_EVENT_DR) {
+      take_reports(event.get(), events);
+    } else if (rd_kafka_event_type(event.get()) == RD_KAFKA_EVENT_ERROR) {
+      const auto error = rd_kafka_event_error(event.get());
+      // Anything but a fatal one is told for information: brokers that come and go.
+      if (error == RD_KAFKA_RESP_ERR__FATAL || rd_kafka_fatal_error(client_.get(), nullptr, 0) != 0)
+        fail(error, "the producer has ended");
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (BrokerEvent& answer : answers_) events.push_back(std::move(answer));
+    answers_.clear();
+  }
+  if (failure_ && !std::exchange(failure_told_, true)) events.push_back(*failure_);
+}
+
+}  // namespace sandglass::engine::journal::kafka::client
