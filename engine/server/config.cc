@@ -207,6 +207,34 @@ YamlHandler templates_mapping(YamlProblems& problems, Config& config) {
   return mapping(path, problems, std::move(templates));
 }
 
+YamlHandler journal_kind(YamlProblems& problems, Config& config) {
+  return [&](const YAML::Node& node) {
+    std::string kind;
+    read_text("journal", problems, kind)(node);
+    if (kind == "kafka") {
+      config.journal = JournalKind::kafka;
+    } else if (kind != "embedded") {
+      problems.add(node, "'journal' must be embedded or kafka");
+    }
+  };
+}
+
+YamlHandler kafka_mapping(YamlProblems& problems, Config& config) {
+  KafkaSettings& kafka = config.kafka;
+  return mapping("kafka", problems,
+                 {{"bootstrap", read_text("kafka.bootstrap", problems, kafka.bootstrap)},
+                  {"topic", read_text("kafka.topic", problems, kafka.topic)},
+                  {"client", read_list("kafka.client", problems,
+                                       [&](const YAML::Node& item) {
+                                         std::string setting;
+                                         read_text("kafka.client", problems, setting)(item);
+                                         kafka.client.push_back(setting);
+                                       })},
+                  {"client_file", read_text("kafka.client_file", problems, kafka.client_file)},
+                  {"publish_interval_ms", read_number("kafka.publish_interval_ms", problems,
+                                                      kafka.publish_interval_ms, 10, 60'000)}});
+}
+
 void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
   Limits& limits = config.limits;
   const auto number = [&](const std::string& path, auto& out, std::uint64_t least, std::uint64_t most) {
@@ -242,6 +270,8 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
                  {"upload_bytes", number("limits.upload_bytes", limits.upload_bytes, 1, 1ULL << 40)},
                  {"upload_files", number("limits.upload_files", limits.upload_files, 1, 10'000'000)}})},
        {"network", network_mapping(problems, config)},
+       {"journal", journal_kind(problems, config)},
+       {"kafka", kafka_mapping(problems, config)},
        {"engine",
         mapping("engine", problems,
                 {{"partitions", number("engine.partitions", config.engine.partitions, 1, 64)},
@@ -306,6 +336,8 @@ base::Result<Config> parse_config(std::string_view text, const std::string& name
       }
     }
     read_top(root, problems, config);
+    if (config.journal == JournalKind::kafka && config.kafka.bootstrap.empty())
+      problems.add(root, "'journal: kafka' needs 'kafka.bootstrap', the brokers' host:port");
   } catch (const YAML::Exception& e) {
     return base::fail(Code::config_invalid, name + ":" + std::to_string(e.mark.line + 1) +
                                                 ": not valid YAML: " + base::escape_for_terminal(e.msg));

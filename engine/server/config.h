@@ -56,6 +56,17 @@ struct EgressSettings {
   std::uint64_t sent_bytes_per_host = 1ULL << 28;  // by one lease to one host
 };
 
+enum class JournalKind : std::uint8_t { embedded, kafka };
+
+/// `kafka`, with `journal: kafka` (M1).
+struct KafkaSettings {
+  std::string bootstrap;  // host:port,…
+  std::string topic = "history";
+  std::vector<std::string> client;  // name=value of the Kafka client: security.protocol, ssl.*, sasl.*
+  std::string client_file;          // more of them, one a line, for what is secret
+  std::uint32_t publish_interval_ms = 1000;
+};
+
 struct EngineSettings {
   std::uint16_t partitions = 8;
   std::uint32_t activation_wait_ms = 1;
@@ -94,6 +105,8 @@ struct Config {
   std::vector<ListedHost> hosts;
   std::vector<std::string> resolvers;  // "address" or "address:port"; empty: the host's resolv.conf (V16)
   EgressSettings egress;
+  JournalKind journal = JournalKind::embedded;
+  KafkaSettings kafka;
   EngineSettings engine;
   EffectSettings effects;
   SandboxSettings sandbox;

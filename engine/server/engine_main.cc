@@ -24,6 +24,7 @@
 #include "engine/base/log.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
+#include "engine/journal/kafka/cluster/settings.h"
 #include "engine/server/arguments.h"
 #include "engine/server/compose/engine.h"
 #include "engine/server/control.h"
@@ -95,16 +96,37 @@ struct Opened {
   server::Check separation;
 };
 
+/// The Kafka client's settings are read with the rights of the start; gives what it will read later itself.
+base::Result<std::vector<std::string>> read_kafka_settings(server::KafkaSettings& kafka) {
+  auto settings = journal::kafka::cluster::read_settings(kafka.bootstrap, kafka.client, kafka.client_file);
+  if (!settings) return std::unexpected(settings.error());
+  std::vector<std::string> files = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",        "/etc/ssl",
+                                    "/usr/lib/ssl",     "/etc/pki",   "/usr/share/ca-certificates"};
+  kafka.client.clear();
+  kafka.client_file.clear();
+  for (const auto& [name, value] : settings->client) {
+    kafka.client.push_back(name + "=" + value);
+    if (name.ends_with(".location")) files.push_back(value);
+  }
+  return files;
+}
+
 /// Everything that takes the rights with which the process was started, and the end of them (V2).
 base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, pid_t parent) {
   auto found = server::find_installation(arguments);
   if (!found) return std::unexpected(found.error());
+  std::vector<std::string> readable;
+  if (found->config.journal == server::JournalKind::kafka) {
+    auto files = read_kafka_settings(found->config.kafka);
+    if (!files) return std::unexpected(files.error());
+    readable = std::move(*files);
+  }
   tzset();  // the machine's time zone is not in view later
   const auto confined =
       base::confine({.uid = arguments.uid.value_or(geteuid()),
                      .gid = arguments.gid.value_or(getegid()),
                      .parent = parent,
-                     .root = {.readable = {},
+                     .root = {.readable = std::move(readable),
                               .folder = found->folder,
                               .writable = {std::begin(base::kEngineParts), std::end(base::kEngineParts)}},
                      .landlock = false});

@@ -16,6 +16,7 @@ import unittest
 from harness import places, processes, remains
 from harness.case import Case
 from harness.command_line import CommandLine
+from harness.kafka import Brokers
 from harness.main_job import Approver, Job
 from harness.waiting import wait_until
 
@@ -36,6 +37,10 @@ STAGES = {
     "journal: state snapshots": ("shard.snapshot_due", "shard.snapshot_loaded"),
     "journal: messages between streams": ("shard.message_arrived", "shard.deliveries_booked"),
     "journal: timers": ("shard.timer_fired",),
+    "kafka: taking over": ("kafka.initialised", "kafka.fence_delivered", "kafka.fence_committed", "kafka.read",
+                           "kafka.published_found", "kafka.tail_published", "kafka.epoch_committed"),
+    "kafka: a record durable": ("kafka.delivered", "kafka.applied"),
+    "kafka: publishing": ("kafka.before_commit", "kafka.committed"),
     "effect: a place": ("operations.place_given",),
     "effect: intent durable": ("operations.before_effect", "effect.submitted"),
     "effect: in the executor": ("effect.received", "effect.before_send", "effect.after_answer"),
@@ -92,15 +97,18 @@ def kill_all_between_effect_and_answer(server, _, outside):
 class Situation:
     """What has to be so that a point is passed."""
 
-    def __init__(self, *, receiver=(), settings=(), task=None, disturb=None):
+    def __init__(self, *, receiver=(), settings=(), task=None, disturb=None, kafka=False):
         self.receiver, self.settings, self.task, self.disturb = receiver, settings, task, disturb
+        self.kafka = kafka
 
 
 USUAL = Situation()
 LOST_ANSWER = Situation(receiver=("--drop-reply", 1, "--late-ms", 400))
 SHORT_LEASE = Situation(settings=("sandbox.lease_ms=4000",), task=SLEEPER % 5)
+ON_KAFKA = Situation(kafka=True)
 A_WAY_OUT = Situation(task=(SLEEPER % 1).replace("template: default", "template: network"))
 SITUATIONS = {
+    **{point: ON_KAFKA for stage, points in STAGES.items() if stage.startswith("kafka: ") for point in points},
     "egress.listener_added": A_WAY_OUT,
     "egress.lease_begun": A_WAY_OUT,
     "egress.lease_ended": A_WAY_OUT,
@@ -152,6 +160,15 @@ class CrashPoints(Case):
         super().setUp()
         self.jobs = 0
         self.lock = threading.Lock()
+        self.brokers = None
+
+    def kafka_configuration(self, topic):
+        """Brokers that the test's jobs share, started for the first of them."""
+        with self.lock:
+            if not self.brokers:
+                self.brokers = Brokers(self.folder / "brokers")
+                self.addCleanup(self.brokers.stop)
+        return self.brokers.configuration(topic)
 
     def job_with_crash(self, at, situation=USUAL):
         """True if a process was killed there. The job must end well either way."""
@@ -162,7 +179,10 @@ class CrashPoints(Case):
         cli = CommandLine(data)
         mark = self.folder / f"mark-{number}"
         outside = self.receiver(*situation.receiver, folder=f"receiver-{number}")
-        server = self.server(data, config=outside.configuration(), settings=situation.settings, start=False)
+        config = outside.configuration()
+        if situation.kafka:
+            config += self.kafka_configuration(f"history-{number}")
+        server = self.server(data, config=config, settings=situation.settings, start=False)
         environment = {"SANDGLASS_CRASH_AT": at, "SANDGLASS_CRASH_ONCE": str(mark)}
         reports = [server.start(environment)]
         if reports[0] != "ready" and server.wait(5) < 0:  # the supervisor was to die before that

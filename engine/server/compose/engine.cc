@@ -22,17 +22,14 @@
 #include "engine/blob/files/store.h"
 #include "engine/dispatch/local_dispatcher.h"
 #include "engine/dispatch/running_scope.h"
-#include "engine/journal/rocksdb/journal.h"
 #include "engine/journal/rows/rows.h"
-#include "engine/server/compose/belongings.h"
 #include "engine/server/compose/first_start.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/server/compose/loop.h"
+#include "engine/server/compose/storage.h"
 #include "engine/server/compose/work.h"
 #include "engine/shard/view_reads.h"
 #include "engine/view/keys.h"
-#include "engine/view/rocksdb/database.h"
-#include "engine/view/rocksdb/view.h"
 #include "engine/workflow/threaded_activator.h"
 
 namespace sandglass::engine::server::compose {
@@ -41,14 +38,7 @@ namespace {
 
 using base::Code;
 
-constexpr unsigned kReaderThreads = 2;
 constexpr const char* kVersion = "0.1.0";
-
-std::string random_name(base::Random& random) {
-  std::array<std::uint8_t, 16> bytes{};
-  random.fill(bytes);
-  return base::to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
 
 }  // namespace
 
@@ -72,11 +62,9 @@ struct Engine::Parts {
   std::string tenant_key;
 
   fold::Registry kinds;
-  std::unique_ptr<view::Database> database;
   std::unique_ptr<blob::FileBlobStore> blobs;
   Loop loop;  // woken by what follows, hence before it
-  std::unique_ptr<view::RocksView> view;
-  std::unique_ptr<journal::RocksJournal> journal;
+  Storage storage;
   std::unique_ptr<journal::RowReader> reader;
   std::unique_ptr<shard::ViewReads> reads;
   std::shared_ptr<workflow::SlotFile> slots;
@@ -115,37 +103,32 @@ base::Status Engine::Parts::open_storage() {
   if (!key) return std::unexpected(key.error());
   tenant_key = std::move(*key);
   for (auto& kind : all_kinds()) kinds.add(std::move(kind));
-  auto opened = view::Database::open({.path = folder.journal(), .mark = folder.journal_mark()});
-  if (!opened) return std::unexpected(opened.error());
-  database = std::move(*opened);
   auto store = blob::FileBlobStore::open_folder(folder.blobs(), random);
   if (!store) return std::unexpected(store.error());
   blobs = std::move(*store);
-  view = std::make_unique<view::RocksView>(*database, kReaderThreads, [this] { loop.wake(); });
-  auto opened_journal =
-      journal::RocksJournal::open(*database, {.meta = {.journal_id = random_name(random),
-                                                       .partitions = config.engine.partitions,
-                                                       .key_check = key_check_of(tenant_key),
-                                                       .folder_id = folder.id()},
-                                              .on_completion = [this] { loop.wake(); }});
-  if (!opened_journal) return std::unexpected(opened_journal.error());
-  journal = std::move(*opened_journal);
-  if (auto ours = check_belongings(journal->meta(), folder, tenant_key); !ours) return ours;
-  if (const auto newest = journal::newest_record_ms(*view, journal->meta())) clock.not_before(*newest);
-  reader = std::make_unique<journal::RowReader>(*view);
-  reads = std::make_unique<shard::ViewReads>(*view);
+  auto opened = compose::open_storage({.folder = folder,
+                                       .config = config,
+                                       .kinds = kinds,
+                                       .tenant_key = tenant_key,
+                                       .clock = clock,
+                                       .random = random,
+                                       .wake = [this] { loop.wake(); }});
+  if (!opened) return std::unexpected(opened.error());
+  storage = std::move(*opened);
+  reader = std::make_unique<journal::RowReader>(*storage.view);
+  reads = std::make_unique<shard::ViewReads>(*storage.view);
   return {};
 }
 
 base::Result<std::unique_ptr<shard::ShardSet>> Engine::Parts::open_shards() {
   // What the folder was made with counts, not what the configuration says today.
-  const std::uint16_t partitions = journal->meta().partitions;
+  const std::uint16_t partitions = storage.meta.partitions;
   return shard::ShardSet::open(
       {.partitions = partitions, .activation_wait_us = std::int64_t{config.engine.activation_wait_ms} * 1000},
       {.kinds = kinds,
-       .view = *view,
+       .view = *storage.view,
        .reads = *reads,
-       .journal = *journal,
+       .journal = *storage.journal,
        .activator = *activator,
        .dispatcher = *dispatcher,
        .on_damaged = [this](const core::StreamId& stream, const base::Error& damage) {
@@ -201,12 +184,12 @@ base::Status Engine::Parts::open_api() {
   backend = std::make_unique<api::Backend>(
       api::Backend{.engine = loop,
                    .pool = *tasks,
-                   .view = *view,
+                   .view = *storage.view,
                    .reader = *reader,
                    .kinds = kinds,
                    .blobs = *blobs,
                    .tenant_key = tenant_key,
-                   .partitions = journal->meta().partitions,
+                   .partitions = storage.meta.partitions,
                    .workflows = std::move(workflows),
                    .upload = {.bytes = config.limits.upload_bytes, .files = config.limits.upload_files},
                    .damage_of = [this](const core::StreamId& stream) { return damage_of(stream); },
@@ -241,7 +224,7 @@ std::uint64_t Engine::Parts::count_open_runs(std::uint64_t enough) const {
   request.add_status(::sandglass::v1::RUN_STATUS_STUCK);
   std::uint64_t open = 0;
   for (;;) {
-    auto page = api::list_runs(*view, journal->meta().partitions, everyone, request);
+    auto page = api::list_runs(*storage.view, storage.meta.partitions, everyone, request);
     if (!page) return open + 1;  // not known: do not end because of it
     open += static_cast<std::uint64_t>(page->runs_size());
     if (page->next_page_token().empty() || open >= enough) return open;
@@ -250,11 +233,11 @@ std::uint64_t Engine::Parts::count_open_runs(std::uint64_t enough) const {
 }
 
 bool Engine::Parts::anything_in_flight() const {
-  for (std::uint16_t partition = 0; partition < journal->meta().partitions; ++partition) {
+  for (std::uint16_t partition = 0; partition < storage.meta.partitions; ++partition) {
     for (const auto index : {view::Index::in_flight, view::Index::undelivered}) {
       auto range = view::index_range(partition, index);
-      auto rows =
-          view->scan_now({.first = std::move(range.first), .last = std::move(range.last), .limit = 1});
+      auto rows = storage.view->scan_now(
+          {.first = std::move(range.first), .last = std::move(range.last), .limit = 1});
       if (!rows || !rows->rows.empty()) return true;
     }
   }
@@ -308,7 +291,7 @@ base::Result<std::unique_ptr<Engine>> Engine::open(const base::DataFolder& folde
   if (auto status = opened.open_api(); !status) return std::unexpected(status.error());
   base::log(base::LogLevel::info, "ready",
             {{"data", folder.path()},
-             {"partitions", opened.journal->meta().partitions},
+             {"partitions", opened.storage.meta.partitions},
              {"opened_ms", opened.recovered_ms}});
   return engine;
 }

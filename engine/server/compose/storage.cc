@@ -1,0 +1,110 @@
+#include "engine/server/compose/storage.h"
+
+#include <array>
+#include <utility>
+
+#include "engine/journal/kafka/cluster/topics.h"
+#include "engine/journal/kafka/journal.h"
+#include "engine/journal/rocksdb/journal.h"
+#include "engine/server/compose/belongings.h"
+
+namespace sandglass::engine::server::compose {
+
+namespace {
+
+namespace kafka = journal::kafka;
+
+constexpr unsigned kReaderThreads = 2;
+constexpr std::int64_t kTopicTimeoutMs = 30'000;
+
+std::string random_name(base::Random& random) {
+  std::array<std::uint8_t, 16> bytes{};
+  random.fill(bytes);
+  return base::to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+base::Status open_view(const StorageOptions& options, bool log, Storage& storage) {
+  auto opened = view::Database::open(
+      {.path = options.folder.journal(), .mark = options.folder.journal_mark(), .log = log});
+  if (!opened) return std::unexpected(opened.error());
+  storage.database = std::move(*opened);
+  storage.view = std::make_unique<view::RocksView>(*storage.database, kReaderThreads, options.wake);
+  return {};
+}
+
+journal::JournalMeta new_meta(const StorageOptions& options, std::string journal_id) {
+  return {.journal_id = std::move(journal_id),
+          .partitions = options.config.engine.partitions,
+          .key_check = key_check_of(options.tenant_key),
+          .folder_id = options.folder.id()};
+}
+
+base::Status open_embedded(const StorageOptions& options, Storage& storage) {
+  if (auto status = open_view(options, true, storage); !status) return status;
+  auto opened = journal::RocksJournal::open(
+      *storage.database,
+      {.meta = new_meta(options, random_name(options.random)), .on_completion = options.wake});
+  if (!opened) return std::unexpected(opened.error());
+  storage.meta = (*opened)->meta();
+  storage.journal = std::move(*opened);
+  if (!kafka::is_kafka_journal(storage.meta.journal_id)) return {};
+  return base::fail(base::Code::folder_version,
+                    "the folder " + options.folder.journal() +
+                        " is a view of a Kafka journal: its records are on the topic. Set journal: kafka");
+}
+
+base::Status open_kafka(const StorageOptions& options, Storage& storage) {
+  const KafkaSettings& wanted = options.config.kafka;
+  auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
+  if (!settings) return std::unexpected(settings.error());
+  const auto topic = kafka::cluster::make_topic(
+      *settings, {.topic = wanted.topic, .partitions = options.config.engine.partitions}, kTopicTimeoutMs);
+  if (!topic) return std::unexpected(topic.error());
+  const std::string journal_id = kafka::journal_id_of(topic->cluster, wanted.topic);
+  auto brokers = kafka::client::KafkaClient::open(
+      {.settings = std::move(*settings), .topic = wanted.topic, .journal_id = journal_id});
+  if (!brokers) return std::unexpected(brokers.error());
+  storage.brokers = std::move(*brokers);
+  if (auto status = open_view(options, false, storage); !status) return status;
+  storage.projector =
+      std::make_unique<fold::Projector>(options.kinds, *storage.view, options.config.engine.partitions);
+  auto opened = kafka::KafkaJournal::open(
+      {.view = *storage.view,
+       .write = [database = storage.database.get()](auto groups) { return database->write(groups); }},
+      options.clock, options.random,
+      {.meta = new_meta(options, journal_id),
+       .brokers = [client = storage.brokers.get()](
+                      core::PartitionId partition,
+                      int wake_fd) { return client->broker(partition, wake_fd); },
+       .projection = [projector = storage.projector.get()](
+                         core::PartitionId partition, const core::OrderedRecord& record,
+                         auto& changes) { return projector->project(partition, record, changes); },
+       .owner = {.publish_interval_ms = wanted.publish_interval_ms},
+       .on_completion = options.wake});
+  if (!opened) return std::unexpected(opened.error());
+  storage.meta = (*opened)->meta();
+  // All side by side: each waits for the brokers most of the time.
+  for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition)
+    (*opened)->begin_owning(partition);
+  for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition) {
+    if (auto status = (*opened)->wait_owned(partition); !status) return status;
+  }
+  storage.journal = std::move(*opened);
+  return {};
+}
+
+}  // namespace
+
+base::Result<Storage> open_storage(const StorageOptions& options) {
+  Storage storage;
+  const bool on_kafka = options.config.journal == JournalKind::kafka;
+  if (auto status = on_kafka ? open_kafka(options, storage) : open_embedded(options, storage); !status)
+    return std::unexpected(status.error());
+  if (auto ours = check_belongings(storage.meta, options.folder, options.tenant_key); !ours)
+    return std::unexpected(ours.error());
+  if (const auto newest = journal::newest_record_ms(*storage.view, storage.meta))
+    options.clock.not_before(*newest);
+  return storage;
+}
+
+}  // namespace sandglass::engine::server::compose

@@ -1,0 +1,50 @@
+// What the engine keeps its records in: a journal of the kind that the configuration names, and the view
+// beside it.
+//
+//   embedded   records and rows in one database of the data folder
+//   kafka      records on a topic; the folder's database is a view of it, made anew when it is gone
+//
+// Thread rule: open from one thread, before anything else; the parts as they say. Ownership: `kinds` and the
+// options' clock and random outlive it. Errors: those of database, journal and topic checks; topic_foreign or
+// folder_version when the folder belongs to the other kind.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/base/data_folder.h"
+#include "engine/base/steady_clock.h"
+#include "engine/fold/projector.h"
+#include "engine/journal/journal.h"
+#include "engine/journal/kafka/client/client.h"
+#include "engine/journal/rows/rows.h"
+#include "engine/server/config.h"
+#include "engine/view/rocksdb/database.h"
+#include "engine/view/rocksdb/view.h"
+
+namespace sandglass::engine::server::compose {
+
+struct StorageOptions {
+  const base::DataFolder& folder;
+  const Config& config;
+  const fold::Registry& kinds;
+  const std::string& tenant_key;
+  base::SteadyClock& clock;  // is set to be no earlier than the newest record
+  base::Random& random;
+  std::function<void()> wake;  // journal or view have news
+};
+
+/// In the order in which they begin; they end in the opposite one.
+struct Storage {
+  std::unique_ptr<view::Database> database;
+  std::unique_ptr<view::RocksView> view;
+  std::unique_ptr<fold::Projector> projector;                    // kafka
+  std::unique_ptr<journal::kafka::client::KafkaClient> brokers;  // kafka
+  std::unique_ptr<journal::Journal> journal;
+  journal::JournalMeta meta;
+};
+
+base::Result<Storage> open_storage(const StorageOptions& options);
+
+}  // namespace sandglass::engine::server::compose

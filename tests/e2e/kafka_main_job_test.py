@@ -1,0 +1,91 @@
+"""The main job with its journal on a Kafka broker: the engine is killed in the middle, and its view deleted."""
+
+import shutil
+import tempfile
+import unittest
+
+from harness.case import Case
+from harness.kafka import Brokers
+from harness.main_job import Job
+
+
+class KafkaMainJob(Case):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.brokers_folder = tempfile.mkdtemp(prefix="sandglass-kafka-")
+        cls.brokers = Brokers(cls.brokers_folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.brokers.stop()
+        shutil.rmtree(cls.brokers_folder, ignore_errors=True)
+        super().tearDownClass()
+
+    def setUp(self):
+        super().setUp()
+        self.outside = self.receiver()
+
+    def kafka_server(self, topic):
+        return self.server(config=self.outside.configuration() + self.brokers.configuration(topic))
+
+    def assert_history_is_good(self):
+        self.assertIs(self.cli.must("audit", "verify").value["good"], True)
+
+    def test_the_job_ends_in_one_pull_request(self):
+        server = self.kafka_server("plain")
+        job = Job.start(self.cli, self.outside)
+        detail = job.approve_and_wait()
+        self.assertEqual(detail["summary"]["status"], "completed", job.describe())
+        self.assertEqual(self.outside.effects(), 1)
+        self.assert_history_is_good()
+        self.assertEqual(server.stop(), 0)
+        self.assert_history_replays()
+
+    def test_an_engine_killed_while_an_approval_waits_and_again_after_it_goes_on(self):
+        server = self.kafka_server("killed")
+        job = Job.start(self.cli, self.outside)
+        approval = job.wait_for_approval()
+        killed = server.kill_child("engine")
+        server.wait_for_child("engine", other_than=killed)
+        job.approve(approval)
+        server.kill_child("engine")
+        detail = job.wait_for_end()
+        self.assertEqual(detail["summary"]["status"], "completed", job.describe())
+        self.assertEqual(self.outside.effects(), 1)
+        self.assert_history_is_good()
+        self.assertEqual(server.stop(), 0)
+        self.assert_history_replays()
+
+    def test_a_deleted_view_is_made_anew_from_the_topic_alone(self):
+        server = self.kafka_server("deleted")
+        first = Job.start(self.cli, self.outside)
+        first.approve_and_wait()
+        waiting = Job.start(self.cli, self.outside, "discount")
+        approval = waiting.wait_for_approval()
+        before = first.show()
+        server.stop()
+        self.assert_history_replays()
+        for left in (self.data / "journal").iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        self.start(server)
+        self.assertEqual(first.show(), before)
+        waiting.approve(approval)
+        self.assertEqual(waiting.wait_for_end()["summary"]["status"], "completed", waiting.describe())
+        self.assertEqual(self.outside.effects(), 2)
+        self.assert_history_is_good()
+        server.stop()
+        self.assert_history_replays()
+
+    def test_a_folder_keeps_the_kind_of_its_journal(self):
+        server = self.kafka_server("kind")
+        server.stop()
+        embedded = self.server(config=self.outside.configuration(), start=False)
+        self.assertIn("error 1107", embedded.start())
+        elsewhere = self.server(config=self.brokers.configuration("elsewhere"), start=False)
+        self.assertIn("error 1905", elsewhere.start())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
