@@ -1,0 +1,212 @@
+// What the Kafka journal costs beside a plain idempotent producer with the same messages on the same broker,
+// in turns in one run; how long a takeover by a warm standby takes; how fast a deleted view is made anew.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "bench/engine/journal/kafka/plain_producer.h"
+#include "tests/engine/journal/kafka/brokers/kafka_store.h"
+
+namespace sandglass::engine::journal::kafka {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kRecordBytes = 220;
+constexpr std::size_t kBatch = 256;
+constexpr std::size_t kBatchesInFlight = 4;
+
+double since_us(SteadyClock::time_point start) {
+  return std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count();
+}
+
+double percentile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+/// A journal as the engine uses it: wakes the waiting thread when something is durable.
+class Bench {
+ public:
+  explicit Bench(const std::string& topic) : node_(KafkaStore::bootstrap(), topic) {
+    journal_ = node_.journal({.on_completion = [this] {
+      const std::lock_guard lock(mutex_);
+      wake_.notify_one();
+    }});
+  }
+
+  Ownership own() {
+    const auto owned = journal_->own(0);
+    SG_CHECK(owned, owned.error().message);
+    writer_.emplace(0, *owned);
+    return *owned;
+  }
+  Batch batch(std::size_t records) { return writer_->batch(records, kRecordBytes); }
+  void submit(Batch made) {
+    journal_->submit(std::move(made));
+    ++submitted_;
+  }
+  void drain(std::size_t most) {
+    std::unique_lock lock(mutex_);
+    while (submitted_ - told_.size() > most) {
+      journal_->poll(told_);
+      if (submitted_ - told_.size() <= most) break;
+      wake_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+    SG_CHECK(told_.empty() || told_.back().completion == Completion::durable, told_.back().message);
+  }
+  KafkaJournal& journal() { return *journal_; }
+
+ private:
+  Node node_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::unique_ptr<KafkaJournal> journal_;
+  std::optional<Writer> writer_;
+  std::vector<Completed> told_;
+  std::size_t submitted_ = 0;
+};
+
+std::vector<Message> messages_of(const Batch& batch) {
+  std::vector<Message> messages;
+  base::Hash256 previous;
+  for (const core::OrderedRecord& each : batch.records) {
+    messages.push_back(
+        encode_record("bench", Kind::record, each.link, previous, codec::encode_record(each.record)));
+    previous = each.link.chain;
+  }
+  return messages;
+}
+
+void single_record(benchmark::State& state) {
+  Bench bench(make_test_topic(KafkaStore::bootstrap()));
+  PlainProducer plain(KafkaStore::bootstrap(), make_test_topic(KafkaStore::bootstrap()));
+  bench.own();
+  std::vector<double> ours;
+  std::vector<double> theirs;
+  for (auto _ : state) {
+    Batch batch = bench.batch(1);
+    const auto messages = messages_of(batch);
+    auto start = SteadyClock::now();
+    plain.produce(messages.front());
+    plain.drain(0);
+    theirs.push_back(since_us(start));
+    start = SteadyClock::now();
+    bench.submit(std::move(batch));
+    bench.drain(0);
+    ours.push_back(since_us(start));
+    state.SetIterationTime(ours.back() / 1e6);
+  }
+  state.counters["p50_us"] = percentile(ours, 0.5);
+  state.counters["p99_us"] = percentile(ours, 0.99);
+  state.counters["plain_p50_us"] = percentile(theirs, 0.5);
+  state.counters["ratio_to_plain"] = percentile(ours, 0.5) / percentile(theirs, 0.5);
+}
+BENCHMARK(single_record)->UseManualTime()->Iterations(3000)->Unit(benchmark::kMicrosecond);
+
+/// Both make their records within the time: what is compared is the way to the broker and, for ours, to the
+/// view.
+void batches_of_256(benchmark::State& state) {
+  Bench bench(make_test_topic(KafkaStore::bootstrap()));
+  PlainProducer plain(KafkaStore::bootstrap(), make_test_topic(KafkaStore::bootstrap()));
+  bench.own();
+  double ours_us = 0;
+  double theirs_us = 0;
+  constexpr int kRound = 100;
+  for (auto _ : state) {
+    auto start = SteadyClock::now();
+    for (int i = 0; i < kRound; ++i) {
+      bench.submit(bench.batch(kBatch));
+      bench.drain(kBatchesInFlight);
+    }
+    bench.drain(0);
+    ours_us += since_us(start);
+    start = SteadyClock::now();
+    for (int i = 0; i < kRound; ++i) {
+      for (const Message& message : messages_of(bench.batch(kBatch))) plain.produce(message);
+      plain.drain(kBatchesInFlight * kBatch);
+    }
+    plain.drain(0);
+    theirs_us += since_us(start);
+    bench.own();  // the records that the other took away are not missed
+  }
+  const auto records = static_cast<double>(state.iterations()) * kRound * kBatch;
+  state.counters["records_per_second"] = records / ours_us * 1e6;
+  state.counters["plain_records_per_second"] = records / theirs_us * 1e6;
+  state.counters["share_of_plain"] = theirs_us / ours_us;
+}
+BENCHMARK(batches_of_256)->Iterations(6)->Unit(benchmark::kMillisecond);
+
+/// From the order to own to the first record acknowledged; the former owner has 512 records unpublished.
+void takeover_by_a_warm_standby(benchmark::State& state) {
+  const std::string topic = make_test_topic(KafkaStore::bootstrap());
+  auto owner = std::make_unique<Bench>(topic);
+  owner->own();
+  std::vector<double> all, fenced, read, found, published, first;
+  for (auto _ : state) {
+    auto standby = std::make_unique<Bench>(topic);
+    standby->journal().stand_by(0);
+    for (int i = 0; i < 2; ++i) owner->submit(owner->batch(kBatch));
+    owner->drain(0);
+    const core::Sequence head = owner->journal().standing(0).head.sequence;
+    while (standby->journal().standing(0).head.sequence < head) std::this_thread::yield();
+    const auto start = SteadyClock::now();
+    standby->own();
+    const double owned = since_us(start);
+    standby->submit(standby->batch(1));
+    standby->drain(0);
+    all.push_back(since_us(start) / 1e3);
+    first.push_back(all.back() - owned / 1e3);
+    const Takeover::Times times = standby->journal().takeover_times(0);
+    const auto ms = [](base::MonotonicNs from, base::MonotonicNs to) {
+      return static_cast<double>(to - from) / 1e6;
+    };
+    fenced.push_back(ms(times.began, times.fenced));
+    read.push_back(ms(times.fenced, times.read));
+    found.push_back(ms(times.read, times.found));
+    published.push_back(ms(times.found, times.owned));
+    state.SetIterationTime(all.back() / 1e3);
+    owner = std::move(standby);
+  }
+  const auto p50 = [&](const char* name, const std::vector<double>& values) {
+    state.counters[name] = percentile(values, 0.5);
+  };
+  p50("p50_ms", all);
+  p50("fence_ms", fenced);
+  p50("catch_up_ms", read);
+  p50("published_ms", found);
+  p50("republish_and_epoch_ms", published);
+  p50("first_record_ms", first);
+}
+BENCHMARK(takeover_by_a_warm_standby)->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
+
+void view_from_the_topic_alone(benchmark::State& state) {
+  const std::string topic = make_test_topic(KafkaStore::bootstrap());
+  Bench owner(topic);
+  owner.own();
+  constexpr int kBatches = 2000;
+  for (int i = 0; i < kBatches; ++i) {
+    owner.submit(owner.batch(kBatch));
+    owner.drain(kBatchesInFlight);
+  }
+  owner.drain(0);
+  double seconds = 0;
+  for (auto _ : state) {
+    Bench anew(topic);
+    const auto start = SteadyClock::now();
+    const Ownership owned = anew.own();
+    seconds += since_us(start) / 1e6;
+    SG_CHECK(owned.last_sequence > kBatches * kBatch, "records are missing");
+  }
+  state.counters["records_per_second"] =
+      static_cast<double>(state.iterations()) * kBatches * kBatch / seconds;
+}
+BENCHMARK(view_from_the_topic_alone)->Iterations(3)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace sandglass::engine::journal::kafka
+
+BENCHMARK_MAIN();
