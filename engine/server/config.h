@@ -65,6 +65,7 @@ struct KafkaSettings {
   std::vector<std::string> client;  // name=value of the Kafka client: security.protocol, ssl.*, sasl.*
   std::string client_file;          // more of them, one a line, for what is secret
   std::uint32_t publish_interval_ms = 1000;
+  bool republish_from_view = false;  // what the topic has lost is published again from this folder (J26)
 };
 
 struct EngineSettings {

@@ -145,12 +145,15 @@ void Takeover::everything_read(const Now& now) {
   broker_.stop(Reading::everything);
   if (auto status = catch_up_.flush(); !status) return fail(status.error());
   if (catch_up_.met() < had && !options_.republish_from_view) {
-    return fail({base::Code::journal_incomplete,
-                 "partition " + std::to_string(view_.partition()) + ": its topic ends at sequence " +
-                     std::to_string(catch_up_.met()) + ", but sequences " +
-                     std::to_string(catch_up_.met() + 1) + " to " + std::to_string(had) +
-                     " were acknowledged and are in this folder's view: the brokers have lost them. Nothing "
-                     "was changed. Choose `recover --republish-from-view` or `recover --accept-loss`"});
+    return fail(
+        {base::Code::journal_incomplete,
+         "partition " + std::to_string(view_.partition()) + ": its topic ends at sequence " +
+             std::to_string(catch_up_.met()) + ", but sequences " + std::to_string(catch_up_.met() + 1) +
+             " to " + std::to_string(had) +
+             " were acknowledged and are in this folder's view: the brokers have lost them. Nothing "
+             "was changed. To publish them again from here, start once with --set "
+             "kafka.republish_from_view=true; to accept the loss, stop the engine and move the folder's "
+             "journal away"});
   }
   times_.read = now.monotonic_ns;
   SG_CRASH_POINT("kafka.read");

@@ -80,6 +80,7 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
                          core::PartitionId partition, const core::OrderedRecord& record,
                          auto& changes) { return projector->project(partition, record, changes); },
        .owner = {.publish_interval_ms = wanted.publish_interval_ms},
+       .republish_from_view = wanted.republish_from_view,
        .on_completion = options.wake});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
