@@ -221,18 +221,20 @@ YamlHandler journal_kind(YamlProblems& problems, Config& config) {
 
 YamlHandler kafka_mapping(YamlProblems& problems, Config& config) {
   KafkaSettings& kafka = config.kafka;
-  return mapping("kafka", problems,
-                 {{"bootstrap", read_text("kafka.bootstrap", problems, kafka.bootstrap)},
-                  {"topic", read_text("kafka.topic", problems, kafka.topic)},
-                  {"client", read_list("kafka.client", problems,
-                                       [&](const YAML::Node& item) {
-                                         std::string setting;
-                                         read_text("kafka.client", problems, setting)(item);
-                                         kafka.client.push_back(setting);
-                                       })},
-                  {"client_file", read_text("kafka.client_file", problems, kafka.client_file)},
-                  {"publish_interval_ms", read_number("kafka.publish_interval_ms", problems,
-                                                      kafka.publish_interval_ms, 10, 60'000)}});
+  return mapping(
+      "kafka", problems,
+      {{"bootstrap", read_text("kafka.bootstrap", problems, kafka.bootstrap)},
+       {"topic", read_text("kafka.topic", problems, kafka.topic)},
+       {"client", read_list("kafka.client", problems,
+                            [&](const YAML::Node& item) {
+                              std::string setting;
+                              read_text("kafka.client", problems, setting)(item);
+                              kafka.client.push_back(setting);
+                            })},
+       {"client_file", read_text("kafka.client_file", problems, kafka.client_file)},
+       {"republish_from_view", read_bool("kafka.republish_from_view", problems, kafka.republish_from_view)},
+       {"publish_interval_ms",
+        read_number("kafka.publish_interval_ms", problems, kafka.publish_interval_ms, 10, 60'000)}});
 }
 
 void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
