@@ -121,6 +121,9 @@ frames::ExecStart Sandbox::start_packet(const frame::v1::HostExec& request, std:
 void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   auto env = environment(request);
   if (!env) return around_.outbox.failed(call, env.error());
+  trim_execs();
+  if (!alive())
+    return around_.outbox.failed(call, {Code::sandbox_lost, "sandbox " + spec_.id + " has ended"});
   const provider::ExecLimits limits = exec_limits(request.limits(), spec_.tmpl.limits);
   frames::ExecStart start = start_packet(request, std::move(*env), limits);
   start.number = ready_ ? ready_->number : last_number_ + 1;
@@ -134,7 +137,6 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
                                   "arguments and variables of an exec may have 128 KiB, its input 2 MiB; put "
                                   "larger things into a file"});
   }
-  trim_execs();
   last_number_ = std::max(last_number_, start.number);
   Exec& exec = execs_[start.number];
   exec.number = start.number;
@@ -143,6 +145,7 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   exec.limits = limits;
   exec.follower = call;
   exec.states_due = 1;
+  if (was_ready) take_ready(exec);
   if (auto status = writer_.push(packet); !status) return lost("its first process does not read");
   const std::string_view input = request.stdin();
   for (std::size_t at = 0; at < input.size(); at += frames::kChunk) {
@@ -152,8 +155,8 @@ void Sandbox::start_exec(const frame::v1::HostExec& request, CallRef call) {
   }
   flush();
   SG_CRASH_POINT("host.exec_started");
+  if (!alive()) return;  // init was not there any more: it was failed with the sandbox
   await_init(exec);
-  if (was_ready) take_ready(exec);
   if (at_once) return started_at_once(exec);
   if (!was_ready) return make_group(exec.number, limits);
   if (exec.passage.grouped) set_limits(exec.number);
