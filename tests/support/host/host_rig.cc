@@ -239,7 +239,8 @@ std::future<Result<provider::ExecResult>> HostRig::begin(provider::SandboxRef sa
 }
 
 Result<provider::ExecResult> HostRig::exec(provider::SandboxRef sandbox, provider::ExecRequest request) {
-  return wait(begin(std::move(sandbox), std::move(request)));
+  const std::chrono::seconds limit(60 + request.limits.wall_ms / 1000);
+  return wait(begin(std::move(sandbox), std::move(request)), limit);
 }
 
 Status HostRig::destroy(provider::SandboxRef sandbox) {
