@@ -83,6 +83,7 @@ class KafkaMainJob(Case):
         server.stop()
         embedded = self.server(config=self.outside.configuration(), start=False)
         self.assertIn("error 1107", embedded.start())
+        embedded.wait()
         elsewhere = self.server(config=self.brokers.configuration("elsewhere"), start=False)
         self.assertIn("error 1905", elsewhere.start())
 

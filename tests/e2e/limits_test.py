@@ -82,8 +82,8 @@ class Limits(Case):
     def test_a_template_says_whether_a_command_that_prints_too_much_is_ended(self):
         self.serve("sandbox.templates.default.on_limit.output=kill")
         (self.folder / "flood.yaml").write_text(FLOOD)
-        ended = self.cli.must("run", self.folder / "flood.yaml", json_output=False)
-        self.assertIn("signal 9", ended.output)
+        run = self.cli.must("run", self.folder / "flood.yaml", "--detach").value["run_id"]
+        self.assertIn("signal 9", json.dumps(self.end(run)["result"]))
 
     # ADV-E17
     def test_a_refusal_names_the_limit_that_binds(self):

@@ -161,6 +161,8 @@ void Takeover::everything_read(const Now& now) {
   const std::int64_t known = view_.position().published_from;
   std::erase_if(starts_, [known](std::int64_t start) { return start <= known; });
   if (known >= 0) starts_.insert(starts_.begin(), known);
+  // At the end of a log that has become shorter a reading would wait for ever.
+  std::erase_if(starts_, [this](std::int64_t start) { return start >= fence_offset_; });
   starts_.insert(starts_.begin(), Broker::kLogStart);
   read_published(now);
 }

@@ -187,6 +187,7 @@ void Brokers::launch(int number) {
   Broker& broker = at(number);
   SG_CHECK(broker.pid <= 0, "this broker runs");
   std::vector<std::string> command = lines_of(folder(number) + "/command");
+  std::filesystem::remove(folder(number) + "/log");  // the former one also said that it had started
   broker.pid = launcher_->fork(std::move(command), folder(number) + "/log");
   broker.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, broker.pid, 0)));
   broker.paused = false;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "engine/base/data_folder.h"
@@ -69,7 +70,7 @@ class PublisherTest : public testing::Test {
 
   std::unique_ptr<Publisher> start() {
     auto opened = Publisher::open(
-        {.brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_}, reader_);
+        {.brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_}, *reader_);
     EXPECT_TRUE(opened) << opened.error().message;
     return std::move(*opened);
   }
@@ -113,7 +114,7 @@ class PublisherTest : public testing::Test {
   std::string topic_ = new_topic_name();
   RocksStore store_;
   std::unique_ptr<Journal> journal_ = store_.open();
-  RowReader reader_{store_.view()};
+  std::optional<RowReader> reader_{std::in_place, store_.view()};  // of the journal that is open
   std::map<core::PartitionId, Writer> writers_;
 };
 
@@ -141,6 +142,7 @@ TEST_F(PublisherTest, TheNextOneGoesOnWhereTheFileSays) {
   }
   store_.crash(journal_);
   journal_ = store_.open();
+  reader_.emplace(store_.view());
   for (auto& [partition, writer] : writers_)
     writer = Writer(partition, *journal_->own(partition));  // a new epoch
   write(5);
@@ -204,6 +206,7 @@ TEST_F(PublisherTest, OfATopicThatIsGoneOrNewNothingIsWrittenBehindALostBeginnin
     publish(*start(), written());
   }
   ASSERT_THAT(admin_.delete_topic(topic_), IsEmpty());
+  while (admin_.leader(topic_) >= 0) std::this_thread::yield();
   {
     const auto publisher = start();
     EXPECT_EQ(trouble(*publisher).code, base::Code::topic_missing);
@@ -215,6 +218,7 @@ TEST_F(PublisherTest, OfATopicThatIsGoneOrNewNothingIsWrittenBehindALostBeginnin
                                    {"message.timestamp.type", "LogAppendTime"},
                                    {"flush.messages", "1"}}),
               IsEmpty());
+  while (admin_.leader(topic_) < 0) std::this_thread::yield();  // the broker knows it a moment later
   {
     const auto publisher = start();
     const base::Error error = trouble(*publisher);
@@ -258,11 +262,11 @@ TEST_F(PublisherTest, AFileOfAnotherJournalOrADamagedOneIsRefused) {
   ASSERT_TRUE(save_published(file_, other));
   const PublisherOptions options{
       .brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_};
-  const auto foreign = Publisher::open(options, reader_);
+  const auto foreign = Publisher::open(options, *reader_);
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().code, base::Code::topic_foreign);
   ASSERT_TRUE(base::write_whole_file(file_, "sandglass published 1\n"));
-  const auto damaged = Publisher::open(options, reader_);
+  const auto damaged = Publisher::open(options, *reader_);
   ASSERT_FALSE(damaged);
   EXPECT_EQ(damaged.error().code, base::Code::record_damaged);
   EXPECT_THAT(damaged.error().message, HasSubstr(file_));
