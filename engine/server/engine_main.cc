@@ -22,6 +22,7 @@
 #include "engine/base/data_folder.h"
 #include "engine/base/folder_owner.h"
 #include "engine/base/log.h"
+#include "engine/base/short_slices.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
 #include "engine/journal/kafka/cluster/settings.h"
@@ -153,6 +154,7 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
   sigaddset(&ended, SIGTERM);
   sigaddset(&ended, SIGINT);
   sigprocmask(SIG_BLOCK, &ended, nullptr);  // before any thread starts
+  base::ask_for_short_slices();             // likewise
   const base::UniqueFd signals(signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK));
   const base::UniqueFd lost(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   std::optional<base::Error> why_lost;

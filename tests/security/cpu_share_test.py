@@ -1,7 +1,9 @@
 """Spinning sandboxes do not take the processors from the server (V2, ADV-B3): what the kernel's own files say."""
 
+import ctypes
 import os
 import pathlib
+import struct
 import unittest
 
 from harness import processes, remains
@@ -48,6 +50,19 @@ def share_of(folder):
     return int((folder / cpu_tree()[1]).read_text())
 
 
+SCHED_GETATTR = 315  # x86-64
+SCHED_ATTR = "IIQiIQQQ"
+SHORTEST_NS = 100_000
+
+
+def slice_of(tid):
+    """The length of a thread's turn in ns, as the kernel has it (0 before Linux 6.12)."""
+    attributes = ctypes.create_string_buffer(struct.calcsize(SCHED_ATTR))
+    if ctypes.CDLL(None, use_errno=True).syscall(SCHED_GETATTR, tid, attributes, len(attributes), 0) != 0:
+        raise OSError(ctypes.get_errno(), f"sched_getattr of {tid}")
+    return struct.unpack(SCHED_ATTR, attributes.raw)[5]
+
+
 class CpuShare(Case):
 
     def groups_of_the_folder(self):
@@ -68,6 +83,10 @@ class CpuShare(Case):
         (own,) = set(children.values())
         sandboxes = [path for path in self.groups_of_the_folder() if path != own]
         self.assertEqual(len(sandboxes), 1, sandboxes)
+        if slice_of(os.getpid()) != 0:  # this kernel knows slices
+            for thread in pathlib.Path(f"/proc/{server.child('engine')}/task").iterdir():
+                self.assertEqual(slice_of(int(thread.name)), SHORTEST_NS, (thread / "comm").read_text())
+            self.assertGreater(slice_of(server.child("keeper")), SHORTEST_NS, "sandboxes would inherit it")
         # Only the shares of neighbours in the tree are weighed against each other.
         self.assertEqual(own.parent, sandboxes[0].parent)
         self.assertGreaterEqual(share_of(own), FACTOR * share_of(sandboxes[0]))

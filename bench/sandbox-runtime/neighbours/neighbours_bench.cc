@@ -11,6 +11,7 @@
 
 #include "bench/engine/shard/bench_engine.h"
 #include "engine/base/log.h"
+#include "engine/base/short_slices.h"
 #include "tests/support/host/host_rig.h"
 
 namespace sandglass::sandbox_runtime::host {
@@ -59,6 +60,7 @@ void engine_step_beside_a_hog(benchmark::State& state) {
   auto tree = std::make_shared<MemoryTree>();
   tree->file("attack", {std::istreambuf_iterator<char>(in), {}}, true);
   if (!rig.put(sandbox, "", tree)) return state.SkipWithError("the attack could not be put in");
+  engine::base::ask_for_short_slices();  // as the engine's process does; the sandbox is made already
   engine::shard::BenchEngine engine(false);
   std::vector<double> quiet;
   std::vector<double> beside;
