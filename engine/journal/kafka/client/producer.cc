@@ -34,6 +34,16 @@ rd_kafka_resp_err_t origin(rd_kafka_t* client, rd_kafka_resp_err_t error, std::s
   return fatal;
 }
 
+/// From here on the client registers no partition with a transaction, and is not about to. It does so on a
+/// thread of its own, a moment after the first message of a transaction; destroyed in that moment, librdkafka
+/// 2.0.2 answers the request before it has counted it, which ends the program (rdkafka_txnmgr.c:1007). That
+/// thread takes the two calls in order: in a transaction that is being aborted nothing is registered. Neither
+/// waits for a broker, and the abort goes no further: nobody is told of it.
+void register_no_more(rd_kafka_t* client) {
+  const Failed aborted(rd_kafka_abort_transaction(client, 0));
+  const Failed begun(rd_kafka_begin_transaction(client));
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Producer>> Producer::open(const ClientOptions& options,
@@ -76,7 +86,9 @@ Producer::~Producer() {
   wanted_.notify_one();
   if (caller_.joinable()) caller_.join();
   if (queue_) rd_kafka_queue_io_event_enable(queue_.get(), -1, nullptr, 0);
-  if (client_) rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+  if (!client_) return;
+  register_no_more(client_.get());
+  rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
 }
 
 // ---- calls that block

@@ -226,11 +226,12 @@ TEST(KafkaTakeovers, AKillAtEveryStageIsAnsweredByTheSameProcedure) {
     readers.poll();
   };
   int points = 0;
+  const int running = std::getenv("SANDGLASS_LONG") != nullptr ? 3 : 1;
   let_write("", 50);
   for (const std::string_view point : base::crash_points()) {
     if (!point.starts_with("kafka.")) continue;
     ++points;
-    for (int again = 0; again < 3; ++again) let_write(std::string(point), ~0ULL);  // three times running
+    for (int again = 0; again < running; ++again) let_write(std::string(point), ~0ULL);
     let_write("", 50);
     ASSERT_FALSE(HasFatalFailure());
   }
