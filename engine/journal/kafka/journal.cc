@@ -237,10 +237,14 @@ bool KafkaJournal::step_all() {
         found->second->ownership == each.ownership) {
       found->second->owner->submit(each.ticket, std::move(each.batch));
     } else {
-      told_.push_back({.ticket = each.ticket,
-                       .partition = each.batch.partition,
-                       .completion = Completion::unknown,
-                       .message = "the ownership of the partition has ended"});
+      // What came after the end was never with the brokers.
+      const bool fenced = found != parts_.end() && found->second->ownership == each.ownership &&
+                          found->second->error && found->second->error->code == base::Code::journal_fenced;
+      told_.push_back(
+          {.ticket = each.ticket,
+           .partition = each.batch.partition,
+           .completion = fenced ? Completion::fenced : Completion::unknown,
+           .message = fenced ? found->second->error->message : "the ownership of the partition has ended"});
     }
   }
   for (auto& [id, part] : parts_) step(*part);
@@ -329,7 +333,7 @@ void KafkaJournal::step(Part& part) {
   }
   if (part.owner) {
     part.owner->step(at.monotonic_ns, told_);
-    if (part.owner->over()) part.error = base::Error{base::Code::outcome_unknown, "the ownership has ended"};
+    part.error = part.owner->over();
   } else if (part.takeover) {
     part.takeover->step(at);
     if (part.takeover->error()) part.error = part.takeover->error();

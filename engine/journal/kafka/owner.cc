@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kFillerToken = 0;  // sequences begin at 1
+constexpr const char* kEnded = "the ownership of the partition has ended";
 
 }  // namespace
 
@@ -56,17 +57,25 @@ void Owner::step(base::MonotonicNs now_ns, std::vector<Completed>& completed) {
 }
 
 void Owner::give_up(std::vector<Completed>& completed) {
-  end(Completion::unknown, "the ownership of the partition has ended");
+  end(Completion::unknown, kEnded);
+  Over told = *over_;
   for (Waiting& waiting : waiting_) {
     completed.push_back({.ticket = waiting.ticket,
                          .partition = view_.partition(),
-                         .completion = over_->completion,
-                         .message = over_->why});
+                         .completion = told.completion,
+                         .message = told.why});
     // Only the first is known to have met its successor; what became of the others follows from it.
-    over_ = Over{Completion::unknown, "the ownership of the partition has ended"};
+    told = Over{Completion::unknown, kEnded};
   }
   waiting_.clear();
   first_unproduced_ = 0;
+}
+
+std::optional<base::Error> Owner::over() const {
+  if (!over_) return std::nullopt;
+  return base::Error{
+      over_->completion == Completion::fenced ? base::Code::journal_fenced : base::Code::outcome_unknown,
+      over_->why};
 }
 
 void Owner::finish() {

@@ -51,8 +51,8 @@ class Owner {
   void finish();
   bool finished() const;
 
-  /// The ownership has ended.
-  bool over() const { return over_.has_value(); }
+  /// The ownership has ended: journal_fenced or outcome_unknown.
+  std::optional<base::Error> over() const;
   const JournalCounters& counters() const { return counters_; }
 
  private:
