@@ -19,6 +19,10 @@ TEST_F(IsolationTest, ForeignEntriesEndTheProcess) {  // ADV-B14
   expect_held({"foreign"});
 }
 
+TEST_F(IsolationTest, WhatTheMachineHasOnceForAllIsNotTaken) {  // ADV-A13, B3, B13, B17, E10
+  expect_held({"machine"});
+}
+
 TEST_F(IsolationTest, TheBaseTakesNothingAndTellsNothing) {
   // ADV-A6, A10, A15, A17, A18, A22, A23, FR-154
   expect_held({"files"});

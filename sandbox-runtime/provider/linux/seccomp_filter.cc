@@ -1,10 +1,15 @@
 #include "sandbox-runtime/provider/linux/seccomp_filter.h"
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -94,14 +99,48 @@ Program socket_rule() {
   return block;
 }
 
-Program ioctl_rule() {
+/// Allowed unless argument `index` is one of these.
+Program none_of(int index, std::initializer_list<std::uint32_t> values, int error) {
   Program no;
-  refuse(no, EPERM);
+  refuse(no, error);
+  Program block;
+  load_arg(block, index);
+  for (const std::uint32_t value : values) when(block, value, no);
+  allow(block);
+  return block;
+}
+
+/// Nothing that types for others; nothing at which the kernel loads a module for anybody who asks (line
+/// disciplines, bridges, VLANs, frame relay).
+Program ioctl_rule() {
+  return none_of(1,
+                 {TIOCSTI, 0x541C /* TIOCLINUX */, 0x5453 /* TIOCL_… console selection */, TIOCSETD,
+                  SIOCGIFBR, SIOCSIFBR, SIOCBRADDBR, SIOCBRDELBR, SIOCGIFVLAN, SIOCSIFVLAN,
+                  0x8980 /* SIOCADDDLCI */, 0x8981 /* SIOCDELDLCI */},
+                 EPERM);
+}
+
+/// The room for compiled filters is one for the whole machine: who takes it keeps others from making
+/// sandboxes.
+Program setsockopt_rule() {
+  const Program filters = none_of(
+      2, {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF}, ENOPROTOOPT);
   Program block;
   load_arg(block, 1);
-  when(block, TIOCSTI, no);
-  when(block, 0x541C /* TIOCLINUX */, no);
-  when(block, 0x5453 /* TIOCL_… console selection */, no);
+  when(block, SOL_SOCKET, filters);
+  allow(block);
+  return block;
+}
+
+/// As a kernel without filters answers, for the same reason; and as one that never lets a command have a
+/// whole core for itself.
+Program prctl_rule() {
+  Program block;
+  load_arg(block, 0);
+  when(block, PR_SET_SECCOMP, none_of(1, {SECCOMP_MODE_FILTER}, EINVAL));
+  Program no;
+  refuse(no, EINVAL);
+  when(block, PR_SCHED_CORE, no);
   allow(block);
   return block;
 }
@@ -167,6 +206,28 @@ struct Range {
   Program answer;
 };
 
+/// What belongs to the machine and not to the sandbox, and is counted for nobody.
+void add_shared(std::map<std::uint32_t, Program>& answers) {
+  // Both say that it has worked: they would write back every file system of the machine, or the one that /usr
+  // is on, for all the others to wait.
+  Program nothing;
+  refuse(nothing, 0);
+  answers.emplace(__NR_sync, nothing);
+  answers.emplace(__NR_syncfs, nothing);
+  // the machine's programs would have to be read anew
+  answers.emplace(__NR_fadvise64, none_of(3, {POSIX_FADV_DONTNEED}, 0));
+  // filters: see setsockopt_rule
+  answers.emplace(__NR_setsockopt, setsockopt_rule());
+  answers.emplace(__NR_prctl, prctl_rule());
+  answers.emplace(__NR_seccomp, none_of(0, {SECCOMP_SET_MODE_FILTER}, EINVAL));
+  // huge pages that the operator has set aside; no group of memory counts them
+  answers.emplace(__NR_mmap, one_of(3, MAP_HUGETLB, {0}, ENOMEM));
+  answers.emplace(__NR_memfd_create, one_of(1, MFD_HUGETLB, {0}, EINVAL));
+  answers.emplace(__NR_shmget, one_of(2, SHM_HUGETLB, {0}, EPERM));
+  // equal pages of two sandboxes would become one, and time tells whether they are
+  answers.emplace(__NR_madvise, none_of(2, {MADV_MERGEABLE}, EINVAL));
+}
+
 bool same(const Program& one, const Program& other) {
   return std::ranges::equal(one, other, [](const sock_filter& a, const sock_filter& b) {
     return a.code == b.code && a.jt == b.jt && a.jf == b.jf && a.k == b.k;
@@ -182,11 +243,7 @@ std::vector<Range> ranges() {
                                               {__NR_personality, personality_rule()}};
   answers.emplace(__NR_setrlimit, setrlimit_rule());
   answers.emplace(__NR_prlimit64, prlimit_rule());
-  // Says that it has worked: it would write back every file system of the machine, for all the others to
-  // wait.
-  Program nothing;
-  refuse(nothing, 0);
-  answers.emplace(__NR_sync, nothing);
+  add_shared(answers);
   Program not_permitted;
   refuse(not_permitted, EPERM);
   Program allowed;

@@ -3,9 +3,11 @@
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -21,8 +23,10 @@ constexpr std::uint32_t kHere = AUDIT_ARCH_X86_64;
 #else
 constexpr std::uint32_t kHere = AUDIT_ARCH_AARCH64;
 #endif
-const std::set<int> kWithRules = {__NR_socket,      __NR_socketpair, __NR_ioctl,     __NR_clone,
-                                  __NR_personality, __NR_setrlimit,  __NR_prlimit64, __NR_sync};
+const std::set<int> kWithRules = {
+    __NR_socket,    __NR_socketpair,   __NR_ioctl,  __NR_clone,   __NR_personality, __NR_setrlimit,
+    __NR_prlimit64, __NR_sync,         __NR_syncfs, __NR_mmap,    __NR_setsockopt,  __NR_prctl,
+    __NR_seccomp,   __NR_memfd_create, __NR_shmget, __NR_madvise, __NR_fadvise64};
 
 struct Answer {
   std::uint32_t action = 0;
@@ -110,6 +114,36 @@ TEST(FilterTest, CallsWithRulesLookAtTheLowHalfOfTheirArguments) {  // ADV-B14, 
   EXPECT_EQ(answer(__NR_prlimit64, 1, 7, 0), refused_with(EPERM));
   EXPECT_EQ(answer(__NR_setrlimit, RLIMIT_NOFILE, 0, 0), SECCOMP_RET_ALLOW);
   EXPECT_EQ(answer(__NR_sync, 0, 0, 0), refused_with(0));
+}
+
+// Each answer is that of a kernel which has not got the thing, and looks at the low half only.
+TEST(FilterTest, WhatIsTheMachinesIsLeftAlone) {  // ADV-A13, ADV-B3, ADV-B17
+  const auto program = build_filter();
+  constexpr std::uint64_t kHigh = 0xabcd00000000;
+  const auto answer = [&](int number, std::array<std::uint64_t, 4> args) {
+    return run(program,
+               {number, kHere, 0, {args[0] | kHigh, args[1] | kHigh, args[2] | kHigh, args[3] | kHigh}})
+        .action;
+  };
+  EXPECT_EQ(answer(__NR_setsockopt, {3, SOL_SOCKET, SO_ATTACH_FILTER}), refused_with(ENOPROTOOPT));
+  EXPECT_EQ(answer(__NR_setsockopt, {3, SOL_SOCKET, SO_REUSEADDR}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_setsockopt, {3, 6, SO_ATTACH_FILTER}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_seccomp, {1}), refused_with(EINVAL));
+  EXPECT_EQ(answer(__NR_seccomp, {2}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_prctl, {22, 2}), refused_with(EINVAL));
+  EXPECT_EQ(answer(__NR_prctl, {15, 2}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_mmap, {0, 0, 0, 0x40022}), refused_with(ENOMEM));
+  EXPECT_EQ(answer(__NR_mmap, {0, 0, 0, 0x22}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_memfd_create, {0, 4 | 1}), refused_with(EINVAL));
+  EXPECT_EQ(answer(__NR_memfd_create, {0, 1}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_shmget, {0, 0, 04000 | 0600}), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_shmget, {0, 0, 0600}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_madvise, {0, 0, 12}), refused_with(EINVAL));
+  EXPECT_EQ(answer(__NR_madvise, {0, 0, 4}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_fadvise64, {3, 0, 0, 4}), refused_with(0));
+  EXPECT_EQ(answer(__NR_fadvise64, {3, 0, 0, 2}), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(answer(__NR_ioctl, {3, 0x5423}), refused_with(EPERM));
+  EXPECT_EQ(answer(__NR_syncfs, {3}), refused_with(0));
 }
 
 // core_limit.h: nobody changes the limit, everybody may ask for it.

@@ -21,6 +21,8 @@ bool send_descriptors(int socket, int copies, std::string_view packet);
 // kernel.cc
 int kernel(char** argv);   // calls, sockets, namespaces, privileges
 int foreign(char** argv);  // x32, int 0x80, a 32-bit program
+// machine.cc
+int machine(char** argv);  // what is there once for everybody
 // files.cc
 int files(char** argv);  // base, /proc, /dev, descriptors, hard links, setuid, attributes
 int find(char** argv);   // NAME: whatever is called or contains it

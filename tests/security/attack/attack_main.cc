@@ -20,12 +20,12 @@ struct Named {
   int (*run)(char** argv);
 };
 constexpr Named kAttacks[] = {
-    {"kernel", kernel},     {"foreign", foreign},     {"files", files},     {"find", find},
-    {"env", environment},   {"deep", deep},           {"wide", wide},       {"swap", swap},
-    {"memory", memory},     {"forks", forks},         {"disk", disk},       {"inodes", inodes},
-    {"spin", spin},         {"zombies", zombies},     {"fds", descriptors}, {"queues", queues},
-    {"counters", counters}, {"neighbour", neighbour}, {"flood", flood},     {"both", both},
-    {"split", split},
+    {"kernel", kernel}, {"foreign", foreign},   {"machine", machine},     {"files", files},
+    {"find", find},     {"env", environment},   {"deep", deep},           {"wide", wide},
+    {"swap", swap},     {"memory", memory},     {"forks", forks},         {"disk", disk},
+    {"inodes", inodes}, {"spin", spin},         {"zombies", zombies},     {"fds", descriptors},
+    {"queues", queues}, {"counters", counters}, {"neighbour", neighbour}, {"flood", flood},
+    {"both", both},     {"split", split},
 };
 
 }  // namespace
