@@ -21,6 +21,10 @@ using frames::TreeItem;
 namespace {
 
 constexpr std::uint64_t kAckEvery = frames::kTransferWindow / 8;
+/// Of a tree from a sandbox. Its first process keeps to the template's limits; one that was taken over need
+/// not.
+constexpr std::size_t kMostEntries = std::size_t{1} << 20;
+constexpr std::size_t kMostNames = std::size_t{128} << 20;  // bytes of paths and other text
 
 void sort_entries(provider::Manifest& manifest) {
   std::ranges::sort(manifest.entries, {}, [](const provider::ManifestEntry& item) -> const std::string& {
@@ -208,6 +212,13 @@ class GetCall final : public Call, public frames::TreeVisitor {
   }
 
   Status entry(const TreeHeader& header) override {
+    names_bytes_ += header.path.size() + header.text.size();
+    if (++entries_ > kMostEntries || names_bytes_ > kMostNames) {
+      return engine::base::fail(Code::quota_exceeded, "the tree from the sandbox has more than " +
+                                                          std::to_string(kMostEntries) +
+                                                          " entries, or their names have more than " +
+                                                          std::to_string(kMostNames >> 20) + " MiB");
+    }
     if (header.type == TreeItem::refused) {
       result_.manifest.refused.push_back(header.path + ": " + header.text);
       return {};
@@ -230,10 +241,12 @@ class GetCall final : public Call, public frames::TreeVisitor {
   }
 
   Status data(std::string_view piece) override {
+    if (!sink_)
+      return engine::base::fail(Code::frame_malformed, "the sandbox sends content that nobody asked for");
     hash_.update(piece);
     left_ -= std::min<std::uint64_t>(left_, piece.size());
     result_.bytes += piece.size();
-    return sink_ ? sink_->data(piece) : Status{};
+    return sink_->data(piece);
   }
 
   Status file_end(FileState state, const frames::Digest& digest) override {
@@ -270,6 +283,8 @@ class GetCall final : public Call, public frames::TreeVisitor {
   provider::TreeResult result_;
   engine::base::Sha256 hash_;
   std::set<std::string> folders_, names_;
+  std::size_t entries_ = 0;
+  std::size_t names_bytes_ = 0;
   std::uint64_t left_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t acked_ = 0;

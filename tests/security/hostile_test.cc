@@ -77,5 +77,19 @@ TEST_F(HostileTest, AFirstProcessThatIsNobodysFriendEndsItsSandboxAlone) {
   EXPECT_LT(HostRig::open_descriptors(rig_->host_pid()), descriptors + 10);
 }
 
+TEST_F(HostileTest, ATreeWithoutEndTakesLittleOfWhoAskedForIt) {  // ADV-A9, B26
+  for (const auto& [mode, code] : {std::pair(Hostile::names_without_end, engine::base::Code::quota_exceeded),
+                                   {Hostile::content_without_end, engine::base::Code::frame_malformed}}) {
+    Made made = begin(mode);
+    ASSERT_TRUE(made.created.get().has_value());
+    const std::size_t memory = HostRig::resident_kib(::getpid());
+    const auto listed = rig_->list(made.sandbox, "");
+    ASSERT_FALSE(listed.has_value());
+    EXPECT_EQ(listed.error().code, code) << listed.error().message;
+    EXPECT_LT(HostRig::resident_kib(::getpid()), memory + (256u << 10));
+    EXPECT_TRUE(rig_->destroy(made.sandbox).has_value());
+  }
+}
+
 }  // namespace
 }  // namespace sandglass::tests

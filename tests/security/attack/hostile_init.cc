@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sandbox-runtime/frames/init_protocol.h"
+#include "sandbox-runtime/frames/tree_stream.h"
 #include "tests/security/attack/attack.h"
 #include "tests/security/attack/hostile_modes.h"
 
@@ -50,6 +51,36 @@ void hello() {
       put(encode(frames::Output{start->number, stream, ~std::uint64_t{0} - 3, "lies"}));
       put(encode(frames::Output{start->number, stream, ~std::uint64_t{0}, {}}));
     }
+  }
+}
+
+/// Answers a request for a tree with one that has no end, as fast as the other side takes it.
+[[noreturn]] void grow(bool names) {
+  std::vector<char> buffer(frames::kMaxPacket);
+  std::string piece;
+  const frames::TreeHeader file{frames::TreeItem::file, "endless", false, ~std::uint64_t{0}, {}};
+  const frames::TreeHeader name{frames::TreeItem::refused,
+                                std::string(200, 'n') + "/" + std::string(200, 'n'), false, 0,
+                                std::string(frames::kMaxTreePath, 'w')};
+  std::uint64_t id = 0;
+  std::uint64_t sent = 0;
+  std::uint64_t taken = 0;
+  for (;;) {
+    while (id != 0 && sent + frames::kChunk <= taken + frames::kTransferWindow) {
+      if (names) frames::put_tree_header(piece, name);
+      if (!names && sent == 0) frames::put_tree_header(piece, file);
+      if (!names) frames::put_tree_data(piece, std::string(4'000, 'c'));
+      if (!put(encode(frames::Chunk{id, piece}))) ::_exit(0);
+      sent += piece.size();
+      piece.clear();
+    }
+    const ssize_t size = ::recv(kControl, buffer.data(), buffer.size(), 0);
+    if (size <= 0) ::_exit(0);
+    const std::string_view packet(buffer.data(), static_cast<std::size_t>(size));
+    if (const auto ping = frames::decode<frames::Ping>(packet)) put(encode(frames::Pong{ping->nonce, 0}));
+    if (const auto open = frames::decode<frames::GetOpen>(packet)) id = open->id;
+    if (const auto ack = frames::decode<frames::Ack>(packet)) taken = ack->offset;
+    if (frames::decode<frames::TransferCancel>(packet)) id = 0;
   }
 }
 
@@ -119,6 +150,10 @@ int be_init() {
         if (ping) put(encode(frames::Pong{ping->nonce, 0}));
       }
     }
+    case Hostile::names_without_end:
+    case Hostile::content_without_end:
+      hello();
+      grow(mode == Hostile::names_without_end);
     case Hostile::silent:
       wait_for_the_end();
     case Hostile::count:

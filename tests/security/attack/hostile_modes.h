@@ -19,6 +19,8 @@ enum class Hostile : std::uint64_t {
   crowds_barrier,
   silent,
   idle,
+  names_without_end,
+  content_without_end,
   count,
 };
 
