@@ -44,6 +44,7 @@ std::string Verdict::json() const {
   append_string(out, "run", run);
   append_string(out, "reason", reason);
   if (code != base::Code::ok) append_plain(out, "code", std::to_string(static_cast<unsigned>(code)));
+  if (untold != 0) append_plain(out, "untold", std::to_string(untold));
   append_plain(out, "time_ms", std::to_string(time_ms));
   return out + "}";
 }

@@ -24,6 +24,7 @@ struct Verdict {
   std::int64_t time_ms = 0;  // wall time of the decision
   bool opaque = false;       // a tunnel that cannot be seen into
   base::Code code = base::Code::ok;
+  std::uint64_t untold = 0;  // decisions of the same lease before this one that were counted only
 
   /// One line of JSON, ASCII only.
   std::string json() const;

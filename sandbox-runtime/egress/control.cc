@@ -26,6 +26,7 @@ using Descriptor = asio::posix::stream_descriptor;
 
 constexpr std::size_t max_frame = 1 << 20;
 constexpr std::size_t max_queued = 4 << 20;
+constexpr std::size_t max_events = max_queued / 2;  // however many there are, replies find room
 
 void fill(const ProxyCounters& counters, pb::EgressCounters& frame) {
   frame.set_accepted(counters.accepted);
@@ -223,7 +224,8 @@ void ControlServer::Impl::push(const pb::EgressMessage& message) {
     ++dropped;
     return;
   }
-  if (!host->writer.push(message.SerializeAsString())) {
+  const bool room = message.has_reply() || host->writer.queued() < max_events;
+  if (!room || !host->writer.push(message.SerializeAsString())) {
     ++dropped;
     if (message.has_reply()) lose_host("it does not read its replies");
     return;

@@ -72,6 +72,7 @@ struct Proxy::Impl : std::enable_shared_from_this<Impl> {
   void take(const std::shared_ptr<Sandbox>& sandbox, UniqueFd connection);
   void close_sessions(Sandbox& sandbox);
   void drop_lease(Sandbox& sandbox);
+  void tell_rest(Lease& lease) const;
   Result<std::shared_ptr<Sandbox>> find(const std::string& name) const;
 
   const ProxyContext& context;
@@ -179,8 +180,24 @@ void Proxy::clear() {
 
 void Proxy::Impl::drop_lease(Sandbox& sandbox) {
   close_sessions(sandbox);
-  if (sandbox.lease) add(past, sandbox.lease->counters);
+  if (sandbox.lease) {
+    add(past, sandbox.lease->counters);
+    tell_rest(*sandbox.lease);
+  }
   sandbox.lease = nullptr;
+}
+
+/// Of the decisions that came too fast to be told one by one.
+void Proxy::Impl::tell_rest(Lease& lease) const {
+  const std::uint64_t untold = lease.log.take_untold();
+  if (untold == 0) return;
+  context.on_verdict({.sandbox = lease.sandbox,
+                      .token = lease.token,
+                      .run = lease.run,
+                      .rule = "end-of-lease",
+                      .reason = "the lease has ended; its last decisions were counted only",
+                      .time_ms = context.clock.wall_ms(),
+                      .untold = untold});
 }
 
 void Proxy::Impl::close_sessions(Sandbox& sandbox) {

@@ -16,6 +16,7 @@
 #include "engine/net/rules.h"
 #include "engine/net/verdict.h"
 #include "sandbox-runtime/egress/http_head.h"
+#include "sandbox-runtime/egress/verdict_log.h"
 
 namespace boost::asio {
 class io_context;
@@ -53,6 +54,7 @@ struct Lease {
   engine::net::RuleSet rules;
   ProxyCounters counters;
   std::map<std::string, std::uint64_t> sent_to;  // bytes by canonical host
+  VerdictLog log;
 };
 
 struct Usage {

@@ -156,7 +156,7 @@ void HttpSession::tell(net::Verdict verdict) {
   verdict.token = lease_->token;
   verdict.run = lease_->run;
   ++(verdict.allowed ? lease_->counters.allowed : lease_->counters.refused);
-  context_.on_verdict(verdict);
+  if (lease_->log.admit(verdict, context_.clock.monotonic_ns())) context_.on_verdict(verdict);
 }
 
 void HttpSession::finish_exchange() {

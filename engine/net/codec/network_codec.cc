@@ -114,6 +114,7 @@ pb::NetworkVerdict to_frame(const Verdict& verdict) {
   frame.set_time_ms(verdict.time_ms);
   frame.set_opaque(verdict.opaque);
   frame.set_code(static_cast<std::uint32_t>(verdict.code));
+  frame.set_untold(verdict.untold);
   return frame;
 }
 
@@ -131,7 +132,8 @@ Verdict from_frame(const pb::NetworkVerdict& frame) {
           .reason = frame.reason(),
           .time_ms = frame.time_ms(),
           .opaque = frame.opaque(),
-          .code = static_cast<base::Code>(frame.code())};
+          .code = static_cast<base::Code>(frame.code()),
+          .untold = frame.untold()};
 }
 
 base::Result<pb::NetworkConfig> read_config(int fd) {

@@ -373,6 +373,44 @@ TEST_F(EgressTest, ConnectionsHeadsBodiesAndBytesAreBounded) {
   EXPECT_EQ(verdict.code(), static_cast<std::uint32_t>(Code::quota_exceeded));
 }
 
+TEST_F(EgressTest, DecisionsWithoutEndAreToldInPartAndCountedInFull) {  // ADV-C29, N6
+  constexpr std::uint64_t kAsked = 1'500;
+  const std::string denied = "GET http://denied.example/ HTTP/1.1\r\nHost: denied.example\r\n\r\n";
+  for (std::uint64_t i = 0; i < kAsked; ++i) ASSERT_TRUE(exchange(denied).starts_with("HTTP/1.1 403 "));
+  pb::EgressRequest status;
+  status.mutable_status();
+  EXPECT_EQ(host->call(status).counters().refused(), kAsked);
+  ASSERT_EQ(end_lease(1).code(), 0u);
+  std::uint64_t told = 0;
+  std::uint64_t counted = 0;
+  for (pb::NetworkVerdict verdict; verdict.rule() != "end-of-lease"; ++told) {
+    verdict = host->next_verdict();
+    ASSERT_FALSE(verdict.rule().empty()) << "after " << told;
+    counted += verdict.untold();
+  }
+  --told;  // the last one is no decision
+  EXPECT_EQ(told + counted, kAsked);
+  EXPECT_GE(counted, 1u);
+}
+
+TEST_F(EgressTest, OneSandboxsDecisionsNeverCostTheOthersTheirProxy) {  // ADV-C29
+  pb::EgressRequest next;
+  next.mutable_begin_lease()->set_sandbox("s1");
+  next.mutable_begin_lease()->set_token(2);
+  next.mutable_begin_lease()->set_run(
+      std::string(100'000, 'r'));  // each is large, so that few fill the queue
+  ASSERT_EQ(host->call(next).code(), 0u);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(exchange(request("GET")).starts_with("HTTP/1.1 403 "));
+  // a host that was busy meanwhile, and a reply that is larger than what so many leave of the queue
+  pb::EgressRequest unknown;
+  unknown.mutable_remove_listener()->set_sandbox(std::string(200'000, 'u'));
+  EXPECT_EQ(host->call(unknown).code(), static_cast<std::uint32_t>(Code::not_found))
+      << "the connection has ended, and with it every sandbox's way out";
+  pb::EgressRequest status;
+  status.mutable_status();
+  EXPECT_GT(host->call(status).counters().events_dropped(), 0u);
+}
+
 TEST_F(EgressTest, AnIdleTunnelEnds) {
   pb::EgressLimits limits;
   limits.set_idle_timeout_ms(100);
