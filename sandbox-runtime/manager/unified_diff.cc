@@ -1,6 +1,7 @@
 #include "sandbox-runtime/manager/unified_diff.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 namespace sandglass::sandbox_runtime::manager {
@@ -11,6 +12,11 @@ constexpr std::size_t kContext = 3;
 /// Beyond so many changed lines the middle is replaced as a whole: memory of the search grows with the
 /// square.
 constexpr int kMaxEdits = 1500;
+/// And so do many lines that are equal: the search may follow them on every one of its ways.
+constexpr std::uint64_t kMaxSteps = 20'000'000;
+/// A file of more lines is replaced as a whole without a search: a line that is one byte takes fifty to
+/// compare.
+constexpr std::size_t kMaxLines = 200'000;
 
 using Lines = std::vector<std::string_view>;  // with their newline; only the last may lack it
 
@@ -40,7 +46,8 @@ std::optional<std::vector<Edit>> shortest_script(const Lines& a, const Lines& b)
   std::vector<std::vector<int>> trace;
   const auto at = [&](std::vector<int>& v, int k) -> int& { return v[static_cast<std::size_t>(k + most)]; };
   int edits = -1;
-  for (int d = 0; d <= most && edits < 0; ++d) {
+  std::uint64_t steps = 0;
+  for (int d = 0; d <= most && edits < 0 && steps < kMaxSteps; ++d) {
     trace.push_back(furthest);
     for (int k = -d; k <= d; k += 2) {
       const bool down = k == -d || (k != d && at(furthest, k - 1) < at(furthest, k + 1));
@@ -49,6 +56,7 @@ std::optional<std::vector<Edit>> shortest_script(const Lines& a, const Lines& b)
       while (x < n && y < m && a[static_cast<std::size_t>(x)] == b[static_cast<std::size_t>(y)]) {
         ++x;
         ++y;
+        ++steps;
       }
       at(furthest, k) = x;
       if (x >= n && y >= m) edits = d;
@@ -123,11 +131,87 @@ void append_hunk(std::string& out, const std::vector<Edit>& edits, std::size_t f
   }
 }
 
-std::string hunks(std::string_view before, std::string_view after) {
+std::size_t count_lines(std::string_view text) {
+  const auto ends = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  return ends + (text.empty() || text.ends_with('\n') ? 0 : 1);
+}
+
+void append_lines(std::string& out, char kind, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+    out += kind;
+    out += text.substr(0, end + 1);
+    text.remove_prefix(end + 1);
+  }
+  if (!out.ends_with('\n')) out += "\n\\ No newline at end of file\n";
+}
+
+/// Both texts without the lines at their ends that are equal, but for some context.
+struct Middle {
+  std::size_t first = 0;        // lines left out before it
+  std::string_view head, tail;  // the context, the same on both sides
+  std::string_view before, after;
+};
+
+/// Where the line begins that is `lines` before the one that begins at `at`.
+std::size_t lines_back(std::string_view text, std::size_t at, std::size_t lines) {
+  for (; at > 0 && lines > 0; --lines) {
+    const std::size_t end = at < 2 ? std::string_view::npos : text.rfind('\n', at - 2);
+    at = end == std::string_view::npos ? 0 : end + 1;
+  }
+  return at;
+}
+
+std::size_t lines_on(std::string_view text, std::size_t at, std::size_t lines) {
+  for (; at < text.size() && lines > 0; --lines) at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  return at;
+}
+
+Middle middle_of(std::string_view before, std::string_view after) {
+  const std::size_t least = std::min(before.size(), after.size());
+  const auto differ = std::ranges::mismatch(before, after);
+  auto head = static_cast<std::size_t>(differ.in1 - before.begin());
+  while (head > 0 && before[head - 1] != '\n') --head;
+  std::size_t tail = 0;
+  while (tail < least - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail]) ++tail;
+  const auto begins_line = [&](std::string_view text) {
+    return text.size() - tail == head || text[text.size() - tail - 1] == '\n';
+  };
+  if (!begins_line(before) || !begins_line(after)) {
+    const std::size_t end = before.find('\n', before.size() - tail);
+    tail = end == std::string_view::npos ? 0 : before.size() - end - 1;
+  }
+  const std::size_t start = lines_back(before, head, kContext);
+  const std::string_view rest = before.substr(before.size() - tail);
+  return {count_lines(before.substr(0, start)), before.substr(start, head - start),
+          rest.substr(0, lines_on(rest, 0, kContext)), before.substr(head, before.size() - tail - head),
+          after.substr(head, after.size() - tail - head)};
+}
+
+std::string one_hunk(const Middle& middle) {
+  const std::size_t context = count_lines(middle.head) + count_lines(middle.tail);
+  std::string out = "@@ -" + range_text(middle.first, context + count_lines(middle.before)) + " +" +
+                    range_text(middle.first, context + count_lines(middle.after)) + " @@\n";
+  append_lines(out, ' ', middle.head);
+  append_lines(out, '-', middle.before);
+  append_lines(out, '+', middle.after);
+  append_lines(out, ' ', middle.tail);
+  return out;
+}
+
+std::string hunks(std::string_view before_all, std::string_view after_all) {
+  const Middle middle = middle_of(before_all, after_all);
+  if (count_lines(middle.before) + count_lines(middle.after) > kMaxLines) return one_hunk(middle);
+  const auto with_context = [&](std::string_view changed) {
+    return std::string_view(changed.data() - middle.head.size(),
+                            middle.head.size() + changed.size() + middle.tail.size());
+  };
+  const std::string_view before = with_context(middle.before);
+  const std::string_view after = with_context(middle.after);
   const std::vector<Edit> edits = edits_between(lines_of(before), lines_of(after));
   std::string out;
-  std::size_t old_line = 0;  // lines of each side before edits[i]
-  std::size_t new_line = 0;
+  std::size_t old_line = middle.first;  // lines of each side before edits[i]
+  std::size_t new_line = middle.first;
   std::size_t i = 0;
   const auto step = [&](std::size_t to) {
     for (; i < to; ++i) {

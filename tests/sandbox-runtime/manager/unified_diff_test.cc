@@ -1,6 +1,7 @@
 #include "sandbox-runtime/manager/unified_diff.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +147,39 @@ TEST(UnifiedDiff, AFileThatChangesWhollyIsStillRight) {
     after += "new " + std::to_string(i) + "\n";
   }
   expect_applies("large", text("same\n" + before + "same\n"), text("same\n" + after + "same\n"));
+}
+
+/// n lines of one byte.
+std::string lines(std::size_t count) {
+  return std::string(count, '\n');
+}
+
+// What a sandbox leaves is compared in the engine, whose memory and time it must not take: sixteen MiB of
+// empty lines once took a hundred times as much, and lines that are equal were followed on every way of the
+// search.
+TEST(UnifiedDiff, FilesOfVeryManyLinesTakeLittleAndAreStillRight) {  // ADV-A9
+  const std::size_t many = 8u << 20;
+  rusage before{};
+  rusage after{};
+  getrusage(RUSAGE_SELF, &before);
+  const std::string diff =
+      unified_diff("f", text("a\n" + lines(many) + "b\n"), text("c\n" + lines(many - 9) + "d"));
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 160 << 10) << "KiB";
+  EXPECT_GT(diff.size(), 2 * many);
+  const std::string some = lines(300'000);
+  for (const char* end : {"\n", ""}) {
+    expect_applies("f", text("1\n2\n3\n4\n" + some + "a\n5\n6\n7\n8" + end),
+                   text("1\n2\n3\n4\nx\n" + some + "5\n6\n7\n8" + end));
+    expect_applies("f", text("x" + some + end), text(some + "x" + end));
+    expect_applies("f", std::nullopt, text(some + "x" + end));
+    expect_applies("f", text(some + "x" + end), std::nullopt);
+    expect_applies("f", text(some + "x\n" + some + end), text(some + "y\n" + some + "z" + end));
+  }
+  // equal lines on every way of the search
+  std::string ways;
+  for (int i = 0; i < 2'000; ++i) ways += "a\n";
+  expect_applies("f", text("b\n" + lines(80'000) + ways), text(ways + lines(80'000) + "b\n"));
 }
 
 }  // namespace
