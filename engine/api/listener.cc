@@ -132,7 +132,8 @@ bool Listener::accept_one(int listening, const Taken& taken) {
     // No descriptors or no memory: the connection waits in the backlog. Others mean that it has gone.
     return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
   }
-  if (fd.get() < mark()) {
+  // whoever reaches the address may hold connections and say nothing: the last quarter is for the socket
+  if (fd.get() < (listening == tcp_.get() ? mark() - mark() / 4 : mark())) {
     taken(std::move(fd));
     return true;
   }

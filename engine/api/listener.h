@@ -2,7 +2,7 @@
 // a part of them is kept back: a connection that would take from it is closed at once, and its caller tries
 // again. (The RPC library's own listener ends for good when there are none left.)
 //
-//   accept ─▶ a number below limit − reserve ─▶ taken(fd)
+//   accept ─▶ a number below limit − reserve ─▶ taken(fd)        (from TCP: below three quarters of that)
 //             one above, or none to be had ──▶ closed; a pause; again
 //
 // The kernel gives the lowest free number, so that one above the mark says that nearly all are in use.

@@ -17,6 +17,8 @@ namespace sandglass::engine::api {
 
 namespace {
 
+constexpr int kIdleMs = 60'000;  // without a call; clients connect again by themselves
+
 using base::Code;
 using identity::Call;
 using Context = grpc::CallbackServerContext;
@@ -289,6 +291,7 @@ base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& opti
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   builder.RegisterService(&impl->service);
   impl->server = builder.BuildAndStart();
   if (!impl->server) return base::fail(Code::internal, "the RPC server does not start");

@@ -13,6 +13,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/socket_path.h"
+#include "tests/support/raw_server.h"
 #include "tests/support/temp_folder.h"
 
 namespace sandglass::engine::api {
@@ -21,8 +22,8 @@ namespace {
 class Listening : public testing::Test {
  protected:
   Listening() { base::set_log_level(base::LogLevel::error); }
-  void open() {
-    auto opened = Listener::open({.socket = path_});
+  void open(const std::string& tcp = "") {
+    auto opened = Listener::open({.socket = path_, .tcp = tcp});
     ASSERT_TRUE(opened) << opened.error().message;
     listener_ = std::move(*opened);
     listener_->start([this](base::UniqueFd fd) {
@@ -101,6 +102,30 @@ TEST_F(Listening, NearTheLimitConnectionsAreClosedAndSomeDescriptorsAreKeptBack)
   const auto again = connect();
   ASSERT_TRUE(again);
   EXPECT_TRUE(has_taken(so_far + 1)) << "accepting has ended for good";
+}
+
+TEST_F(Listening, SilentConnectionsByTcpLeaveRoomForTheSocket) {  // ADV-C29
+  std::uint16_t port = 0;
+  tests::support::listen_on_loopback(port).reset();
+  open("127.0.0.1:" + std::to_string(port));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const base::UniqueFd lowest(dup(0));
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(lowest.get()) + 80, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<tests::support::Peer> silent;
+  while (listener_->turned_away() == 0 && silent.size() < 80) {
+    silent.push_back(tests::support::connect_to(port));
+    poll(nullptr, 0, 20);
+  }
+  EXPECT_GT(listener_->turned_away(), 0U);
+  const std::size_t so_far = [&] {
+    const std::lock_guard lock(mutex_);
+    return taken_.size();
+  }();
+  EXPECT_TRUE(connect());
+  EXPECT_TRUE(has_taken(so_far + 1)) << "the folder's owner is kept out";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST_F(Listening, AnAddressThatIsTakenIsTold) {
