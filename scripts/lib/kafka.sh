@@ -153,15 +153,16 @@ kafka_wait_ready() {
 }
 
 kafka_stop() {
-  local folder=$1 home pid pids=()
+  local folder=$1 home pid
   for home in "$folder"/[0-9]*; do
     pid=$(broker_pid "$home") || continue
     kill -CONT "$pid" 2>/dev/null || true
-    kill -TERM "$pid" && pids+=("$pid")
+    kill -TERM "$pid" 2>/dev/null || true
   done
   local deadline=$((SECONDS + 20))
-  for pid in "${pids[@]}"; do
-    while [ -d "/proc/$pid" ]; do
+  for home in "$folder"/[0-9]*; do
+    # One that has ended, and that nobody has waited for, has no command line any more.
+    while pid=$(broker_pid "$home"); do
       # Brokers that stop together may wait for a majority that is gone.
       [ "$SECONDS" -lt "$deadline" ] || kill -KILL "$pid" 2>/dev/null || true
       sleep 0.1

@@ -181,8 +181,8 @@ bool eventually(const std::function<bool()>& done, int ms) {
   return true;
 }
 
-JailRig::JailRig(std::uint32_t adopt_grace_ms) : adopt_grace_ms_(adopt_grace_ms) {
-  std::string name = "/tmp/sandglass-jail-XXXXXX";
+JailRig::JailRig(std::uint32_t adopt_grace_ms, const std::string& parent) : adopt_grace_ms_(adopt_grace_ms) {
+  std::string name = parent + "/sandglass-jail-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   folder_ = name;
   for (const char c : folder_.substr(folder_.size() - 6)) {

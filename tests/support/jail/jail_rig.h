@@ -65,7 +65,8 @@ std::string build_folder();
 
 class JailRig {
  public:
-  explicit JailRig(std::uint32_t adopt_grace_ms = 300);
+  /// `parent`: where its folder is made.
+  explicit JailRig(std::uint32_t adopt_grace_ms = 300, const std::string& parent = "/tmp");
   ~JailRig();
 
   sandbox_runtime::provider::Launcher& launcher() { return *launcher_; }

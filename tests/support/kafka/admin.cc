@@ -2,6 +2,8 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include <chrono>
+
 #include "engine/base/check.h"
 
 namespace sandglass::tests::support {
@@ -33,7 +35,7 @@ std::string new_topic_name(const std::string& prefix) {
   return prefix + "-" + std::to_string(++counter);
 }
 
-Admin::Admin(const std::string& bootstrap, const Settings& client) {
+Admin::Admin(const std::string& bootstrap, const Settings& client) : settings_(client) {
   char problem[512];
   rd_kafka_conf_t* conf = rd_kafka_conf_new();
   Settings all = client;
@@ -74,14 +76,27 @@ std::string Admin::create_topic(const std::string& name, int partitions, int rep
   for (const auto& [key, value] : settings)
     rd_kafka_NewTopic_set_config(topic.get(), key.c_str(), value.c_str());
   rd_kafka_NewTopic_t* topics[] = {topic.get()};
-  return done([&](rd_kafka_t* client,
-                  rd_kafka_queue_t* queue) { rd_kafka_CreateTopics(client, topics, 1, nullptr, queue); },
-              [](rd_kafka_event_t* event) {
-                std::size_t count = 0;
-                const auto** results =
-                    rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
-                return topic_error(results, count);
-              });
+  const std::string error =
+      done([&](rd_kafka_t* client,
+               rd_kafka_queue_t* queue) { rd_kafka_CreateTopics(client, topics, 1, nullptr, queue); },
+           [](rd_kafka_event_t* event) {
+             std::size_t count = 0;
+             const auto** results =
+                 rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
+             return topic_error(results, count);
+           });
+  if (!error.empty()) return error;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+  for (const std::string& address : live_brokers()) {
+    Admin broker(address, settings_);
+    for (int partition = 0; partition < partitions;) {
+      if (broker.leader(name, partition) >= 0)
+        ++partition;
+      else if (std::chrono::steady_clock::now() > until)
+        return "broker " + address + " does not know topic " + name;
+    }
+  }
+  return {};
 }
 
 std::string Admin::delete_topic(const std::string& name) {
@@ -171,6 +186,17 @@ std::string Admin::own(int resource, const std::string& name, const std::string&
                 const rd_kafka_error_t* error = rd_kafka_acl_result_error(results[0]);
                 return error == nullptr ? "" : rd_kafka_error_string(error);
               });
+}
+
+std::vector<std::string> Admin::live_brokers() {
+  const rd_kafka_metadata_t* metadata = nullptr;
+  if (rd_kafka_metadata(client_, 0, nullptr, &metadata, wait_ms) != RD_KAFKA_RESP_ERR_NO_ERROR) return {};
+  std::vector<std::string> addresses;
+  for (int each = 0; each < metadata->broker_cnt; ++each)
+    addresses.push_back(std::string(metadata->brokers[each].host) + ":" +
+                        std::to_string(metadata->brokers[each].port));
+  rd_kafka_metadata_destroy(metadata);
+  return addresses;
 }
 
 int Admin::leader(const std::string& topic, int partition) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 struct rd_kafka_s;
 struct rd_kafka_op_s;
@@ -28,6 +29,7 @@ class Admin {
   Admin(const Admin&) = delete;
   Admin& operator=(const Admin&) = delete;
 
+  /// Returns when every broker that is up knows who leads each partition, which is a moment after the answer.
   std::string create_topic(const std::string& name, int partitions, int replication,
                            const Settings& settings);
   std::string delete_topic(const std::string& name);
@@ -50,9 +52,11 @@ class Admin {
   using Start = std::function<void(rd_kafka_s*, rd_kafka_queue_s*)>;
   /// Starts the operation and waits for its result event, whose error is returned, or else that of `error`.
   std::string done(const Start& start, const std::function<std::string(rd_kafka_op_s*)>& error);
+  std::vector<std::string> live_brokers();
   std::string alter(int resource, const std::string& name, const Settings& settings);
   std::string own(int resource, const std::string& name, const std::string& principal);
 
+  Settings settings_;
   rd_kafka_s* client_ = nullptr;
   rd_kafka_queue_s* queue_ = nullptr;
 };

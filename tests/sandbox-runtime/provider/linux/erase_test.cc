@@ -75,7 +75,7 @@ std::size_t count_on_device(int device, const std::vector<Place>& places) {
 }
 
 TEST(EraseTest, NothingThatWasWrittenInsideIsOnTheDiskAfterwards) {
-  JailRig rig;
+  JailRig rig(300, "/var/tmp");  // on a disk where /tmp is none
   Sandbox box = rig.make();
   const UniqueFd image = image_below(rig.folder());
   ASSERT_TRUE(image);
