@@ -219,6 +219,31 @@ YamlHandler journal_kind(YamlProblems& problems, Config& config) {
   };
 }
 
+YamlHandler publish_target(YamlProblems& problems, Config& config) {
+  return [&](const YAML::Node& node) {
+    std::string target;
+    read_text("publish", problems, target)(node);
+    config.publish_on_kafka = target == "kafka";
+    if (target != "kafka" && target != "nowhere") problems.add(node, "'publish' must be kafka or nowhere");
+  };
+}
+
+/// What is right only together with something else.
+void check_kafka(const YAML::Node& root, YamlProblems& problems, const Config& config) {
+  const bool journal = config.journal == JournalKind::kafka;
+  if (journal && config.publish_on_kafka) {
+    problems.add(root["publish"],
+                 "'publish: kafka' is for the embedded journal; with 'journal: kafka' the records are on the "
+                 "topic already: remove 'publish'");
+  }
+  if (!config.kafka.bootstrap.empty()) return;
+  for (const auto& [wanted, key] : {std::pair(journal, "journal"), {config.publish_on_kafka, "publish"}}) {
+    if (wanted) {
+      problems.add(root, std::string("'") + key + ": kafka' needs 'kafka.bootstrap', the brokers' host:port");
+    }
+  }
+}
+
 YamlHandler kafka_mapping(YamlProblems& problems, Config& config) {
   KafkaSettings& kafka = config.kafka;
   return mapping(
@@ -273,6 +298,7 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
                  {"upload_files", number("limits.upload_files", limits.upload_files, 1, 10'000'000)}})},
        {"network", network_mapping(problems, config)},
        {"journal", journal_kind(problems, config)},
+       {"publish", publish_target(problems, config)},
        {"kafka", kafka_mapping(problems, config)},
        {"engine",
         mapping("engine", problems,
@@ -338,8 +364,7 @@ base::Result<Config> parse_config(std::string_view text, const std::string& name
       }
     }
     read_top(root, problems, config);
-    if (config.journal == JournalKind::kafka && config.kafka.bootstrap.empty())
-      problems.add(root, "'journal: kafka' needs 'kafka.bootstrap', the brokers' host:port");
+    check_kafka(root, problems, config);
   } catch (const YAML::Exception& e) {
     return base::fail(Code::config_invalid, name + ":" + std::to_string(e.mark.line + 1) +
                                                 ": not valid YAML: " + base::escape_for_terminal(e.msg));

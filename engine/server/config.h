@@ -58,7 +58,7 @@ struct EgressSettings {
 
 enum class JournalKind : std::uint8_t { embedded, kafka };
 
-/// `kafka`, with `journal: kafka` (M1).
+/// `kafka`, for `journal: kafka` (M1) and `publish: kafka` (M6).
 struct KafkaSettings {
   std::string bootstrap;  // host:port,…
   std::string topic = "history";
@@ -107,6 +107,7 @@ struct Config {
   std::vector<std::string> resolvers;  // "address" or "address:port"; empty: the host's resolv.conf (V16)
   EgressSettings egress;
   JournalKind journal = JournalKind::embedded;
+  bool publish_on_kafka = false;  // the embedded journal's records go to a topic as well, for readers
   KafkaSettings kafka;
   EngineSettings engine;
   EffectSettings effects;

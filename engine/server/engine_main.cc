@@ -25,6 +25,7 @@
 #include "engine/base/short_slices.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
+#include "engine/journal/kafka/cluster/files.h"
 #include "engine/journal/kafka/cluster/settings.h"
 #include "engine/server/arguments.h"
 #include "engine/server/compose/engine.h"
@@ -97,18 +98,24 @@ struct Opened {
   server::Check separation;
 };
 
-/// The Kafka client's settings are read with the rights of the start; gives what it will read later itself.
-base::Result<std::vector<std::string>> read_kafka_settings(server::KafkaSettings& kafka) {
-  auto settings = journal::kafka::cluster::read_settings(kafka.bootstrap, kafka.client, kafka.client_file);
-  if (!settings) return std::unexpected(settings.error());
-  std::vector<std::string> files = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",        "/etc/ssl",
-                                    "/usr/lib/ssl",     "/etc/pki",   "/usr/share/ca-certificates"};
+namespace brokers = journal::kafka::cluster;
+
+/// The Kafka client's settings, and the secrets that they name, are read with the rights of the start.
+base::Result<brokers::Settings> read_kafka_settings(server::KafkaSettings& kafka) {
+  auto settings = brokers::read_settings(kafka.bootstrap, kafka.client, kafka.client_file);
+  if (!settings) return settings;
+  if (auto taken = brokers::take_private_key(*settings); !taken) return std::unexpected(taken.error());
   kafka.client.clear();
   kafka.client_file.clear();
-  for (const auto& [name, value] : settings->client) {
-    kafka.client.push_back(name + "=" + value);
-    if (name.ends_with(".location")) files.push_back(value);
-  }
+  for (const auto& [name, value] : settings->client) kafka.client.push_back(name + "=" + value);
+  return settings;
+}
+
+/// What the client will open itself.
+std::vector<std::string> kafka_files(const brokers::Settings& settings) {
+  std::vector<std::string> files = brokers::files_of(settings);
+  files.insert(files.end(), {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl",
+                             "/usr/lib/ssl", "/etc/pki", "/usr/share/ca-certificates"});
   return files;
 }
 
@@ -116,22 +123,25 @@ base::Result<std::vector<std::string>> read_kafka_settings(server::KafkaSettings
 base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, pid_t parent) {
   auto found = server::find_installation(arguments);
   if (!found) return std::unexpected(found.error());
-  std::vector<std::string> readable;
-  if (found->config.journal == server::JournalKind::kafka) {
-    auto files = read_kafka_settings(found->config.kafka);
-    if (!files) return std::unexpected(files.error());
-    readable = std::move(*files);
+  std::optional<brokers::Settings> kafka;
+  if (found->config.journal == server::JournalKind::kafka || found->config.publish_on_kafka) {
+    auto settings = read_kafka_settings(found->config.kafka);
+    if (!settings) return std::unexpected(settings.error());
+    kafka = std::move(*settings);
   }
   tzset();  // the machine's time zone is not in view later
   const auto confined =
       base::confine({.uid = arguments.uid.value_or(geteuid()),
                      .gid = arguments.gid.value_or(getegid()),
                      .parent = parent,
-                     .root = {.readable = std::move(readable),
+                     .root = {.readable = kafka ? kafka_files(*kafka) : std::vector<std::string>{},
                               .folder = found->folder,
                               .writable = {std::begin(base::kEngineParts), std::end(base::kEngineParts)}},
                      .landlock = false});
   if (!confined) return std::unexpected(confined.error());
+  if (kafka) {
+    if (auto files = brokers::check_files(*kafka); !files) return std::unexpected(files.error());
+  }
   base::SystemRandom random;
   auto folder = confined->own_uid ? base::DataFolder::open_prepared(confined->folder)
                                   : base::DataFolder::open(confined->folder, random);

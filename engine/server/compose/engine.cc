@@ -19,6 +19,7 @@
 #include "engine/base/log.h"
 #include "engine/base/steady_clock.h"
 #include "engine/base/system_ports.h"
+#include "engine/base/wakeup.h"
 #include "engine/blob/files/store.h"
 #include "engine/dispatch/local_dispatcher.h"
 #include "engine/dispatch/running_scope.h"
@@ -26,6 +27,7 @@
 #include "engine/server/compose/first_start.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/server/compose/loop.h"
+#include "engine/server/compose/publishing.h"
 #include "engine/server/compose/storage.h"
 #include "engine/server/compose/work.h"
 #include "engine/shard/view_reads.h"
@@ -39,6 +41,13 @@ namespace {
 using base::Code;
 
 constexpr const char* kVersion = "0.1.0";
+
+void add_check(::sandglass::v1::StatusReply& status, const Check& found) {
+  auto& check = *status.add_checks();
+  check.set_name(found.name);
+  check.set_verdict(found.verdict);
+  check.set_detail(found.detail);
+}
 
 }  // namespace
 
@@ -63,9 +72,12 @@ struct Engine::Parts {
 
   fold::Registry kinds;
   std::unique_ptr<blob::FileBlobStore> blobs;
-  Loop loop;  // woken by what follows, hence before it
+  // Woken by what follows, hence before it.
+  Loop loop;
+  base::Wakeup durable;
   Storage storage;
   std::unique_ptr<journal::RowReader> reader;
+  std::unique_ptr<Publisher> publisher;  // with publish: kafka
   std::unique_ptr<shard::ViewReads> reads;
   std::shared_ptr<workflow::SlotFile> slots;
   std::unique_ptr<base::ThreadPool> tasks;
@@ -112,11 +124,20 @@ base::Status Engine::Parts::open_storage() {
                                        .tenant_key = tenant_key,
                                        .clock = clock,
                                        .random = random,
-                                       .wake = [this] { loop.wake(); }});
+                                       .wake = [this] { loop.wake(); },
+                                       .completed =
+                                           [this] {
+                                             loop.wake();
+                                             durable.signal();
+                                           }});
   if (!opened) return std::unexpected(opened.error());
   storage = std::move(*opened);
   reader = std::make_unique<journal::RowReader>(*storage.view);
   reads = std::make_unique<shard::ViewReads>(*storage.view);
+  if (!config.publish_on_kafka) return {};
+  auto publishing = open_publisher(folder, config.kafka, *reader, durable);
+  if (!publishing) return std::unexpected(publishing.error());
+  publisher = std::move(*publishing);
   return {};
 }
 
@@ -264,10 +285,9 @@ void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool check
                            refusal.refused);
   if (!checks) return;
   status.set_open_runs(count_open_runs(std::numeric_limits<std::uint64_t>::max()));
-  auto& check = *status.add_checks();
-  check.set_name(separation.name);
-  check.set_verdict(separation.verdict);
-  check.set_detail(separation.detail);
+  add_check(status, separation);
+  if (publisher)
+    add_check(status, publishing_check(publisher->status(), config.kafka, *storage.view, storage.meta));
   work->fill_status(status);
 }
 
@@ -305,6 +325,7 @@ void Engine::attach_effect(base::UniqueFd socket) {
 
 bool Engine::idle() {
   if (parts_->gate.counters().in_flight != 0 || !parts_->loop.quiet()) return false;
+  if (parts_->publisher && is_busy(parts_->publisher->status())) return false;
   if (parts_->records_when_counted != parts_->loop.records()) {
     parts_->records_when_counted = parts_->loop.records();
     parts_->work_is_open = parts_->anything_in_flight() || parts_->count_open_runs(1) != 0;

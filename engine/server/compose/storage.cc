@@ -43,7 +43,7 @@ base::Status open_embedded(const StorageOptions& options, Storage& storage) {
   if (auto status = open_view(options, true, storage); !status) return status;
   auto opened = journal::RocksJournal::open(
       *storage.database,
-      {.meta = new_meta(options, random_name(options.random)), .on_completion = options.wake});
+      {.meta = new_meta(options, random_name(options.random)), .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
   storage.journal = std::move(*opened);
@@ -81,7 +81,7 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
                          auto& changes) { return projector->project(partition, record, changes); },
        .owner = {.publish_interval_ms = wanted.publish_interval_ms},
        .republish_from_view = wanted.republish_from_view,
-       .on_completion = options.wake});
+       .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
   // All side by side: each waits for the brokers most of the time.

@@ -32,7 +32,8 @@ struct StorageOptions {
   const std::string& tenant_key;
   base::SteadyClock& clock;  // is set to be no earlier than the newest record
   base::Random& random;
-  std::function<void()> wake;  // journal or view have news
+  std::function<void()> wake;       // the view has news
+  std::function<void()> completed;  // the journal has news
 };
 
 /// In the order in which they begin; they end in the opposite one.

@@ -56,9 +56,9 @@ class RocksStore final : public Store {
   static constexpr core::Sequence kOwnRecords = 0;
   static constexpr bool kWholeBatches = true;
 
-  RocksStore() { reopen(); }
+  explicit RocksStore(JournalMeta meta = kMeta) : meta_(std::move(meta)) { reopen(); }
   std::unique_ptr<Journal> open() override {
-    auto journal = RocksJournal::open(*database_, {.meta = kMeta});
+    auto journal = RocksJournal::open(*database_, {.meta = meta_});
     EXPECT_TRUE(journal) << journal.error().message;
     return std::move(*journal);
   }
@@ -79,6 +79,7 @@ class RocksStore final : public Store {
     view_ = std::make_unique<view::RocksView>(*database_, 2);
   }
 
+  const JournalMeta meta_;
   tests::support::TempFolder folder_;
   std::unique_ptr<view::Database> database_;
   std::unique_ptr<view::RocksView> view_;

@@ -142,5 +142,27 @@ TEST(Config, AMissingFileIsOnlyAnErrorWhenItWasNamed) {
   EXPECT_EQ(load_config("/", true).error().code, base::Code::file_unreadable);
 }
 
+TEST(Config, KafkaIsTheJournalOrWhereItIsPublishedAndNamesItsBrokers) {
+  const std::string kafka = "kafka: {bootstrap: \"b:9092\"}\n";
+  const auto journal = parse_config("journal: kafka\n" + kafka, "f.yaml");
+  ASSERT_TRUE(journal) << journal.error().message;
+  EXPECT_EQ(journal->journal, JournalKind::kafka);
+  EXPECT_FALSE(journal->publish_on_kafka);
+  const auto publish = parse_config("publish: kafka\n" + kafka, "f.yaml");
+  ASSERT_TRUE(publish) << publish.error().message;
+  EXPECT_EQ(publish->journal, JournalKind::embedded);
+  EXPECT_TRUE(publish->publish_on_kafka);
+  EXPECT_FALSE(parse_config("publish: nowhere", "f.yaml")->publish_on_kafka);
+  EXPECT_EQ(problem("publish: kafka"),
+            "f.yaml:1: 'publish: kafka' needs 'kafka.bootstrap', the brokers' host:port");
+  EXPECT_EQ(problem("journal: kafka"),
+            "f.yaml:1: 'journal: kafka' needs 'kafka.bootstrap', the brokers' host:port");
+  EXPECT_EQ(problem("\npublish: file"), "f.yaml:2: 'publish' must be kafka or nowhere");
+  EXPECT_EQ(
+      problem("journal: kafka\npublish: kafka\n" + kafka),
+      "f.yaml:2: 'publish: kafka' is for the embedded journal; with 'journal: kafka' the records are on "
+      "the topic already: remove 'publish'");
+}
+
 }  // namespace
 }  // namespace sandglass::engine::server

@@ -1,9 +1,12 @@
 """Kafka brokers of a test's own, made by scripts/kafka."""
 
 import os
+import pathlib
+import signal
 import subprocess
 
-from harness import places
+from harness import places, processes
+from harness.waiting import wait_until
 
 
 class Brokers:
@@ -11,6 +14,7 @@ class Brokers:
 
     def __init__(self, folder, count=1):
         self.folder = folder
+        self._count = count
         self._environment = {**os.environ, "SANDGLASS_KAFKA_FOLDER": str(folder)}
         self.bootstrap = self._call("start", str(count)).strip().splitlines()[-1]
 
@@ -24,5 +28,27 @@ class Brokers:
     def stop(self):
         self._call("stop")
 
-    def configuration(self, topic="history"):
-        return f"journal: kafka\nkafka:\n  bootstrap: {self.bootstrap}\n  topic: {topic}\n"
+    def pids(self):
+        """Of those that were started and not killed since."""
+        return [int(path.read_text()) for path in pathlib.Path(self.folder).glob("[0-9]*/pid")]
+
+    def pause(self):
+        for pid in self.pids():
+            processes.send(pid, signal.SIGSTOP)
+
+    def resume(self):
+        for pid in self.pids():
+            processes.send(pid, signal.SIGCONT)
+
+    def kill(self):
+        """SIGKILL to all of them; `start_again` brings them back with what they stored."""
+        for pid in self.pids():
+            processes.kill(pid)
+            wait_until(lambda pid=pid: not processes.is_alive(pid), "the end of a broker")
+
+    def start_again(self):
+        self._call("start", str(self._count))
+
+    def configuration(self, topic="history", key="journal"):
+        """`key`: journal, or publish for an embedded one."""
+        return f"{key}: kafka\nkafka:\n  bootstrap: {self.bootstrap}\n  topic: {topic}\n"

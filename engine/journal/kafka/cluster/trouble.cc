@@ -1,5 +1,7 @@
 #include "engine/journal/kafka/cluster/trouble.h"
 
+#include "engine/base/log.h"
+
 namespace sandglass::engine::journal::kafka::cluster {
 
 namespace {
@@ -63,6 +65,10 @@ base::Error error_of(rd_kafka_resp_err_t error, const std::string& doing, const 
 
 void Trouble::attach(rd_kafka_conf_t* conf) {
   rd_kafka_conf_set_opaque(conf, this);
+  rd_kafka_conf_set_log_cb(
+      conf, [](const rd_kafka_t* /*client*/, int /*level*/, const char* facility, const char* text) {
+        base::log(base::LogLevel::debug, "kafka_client", {{"facility", facility}, {"text", text}});
+      });
   rd_kafka_conf_set_error_cb(conf, [](rd_kafka_t* /*client*/, int error, const char* reason, void* self) {
     static_cast<Trouble*>(self)->heard(static_cast<rd_kafka_resp_err_t>(error), reason);
   });

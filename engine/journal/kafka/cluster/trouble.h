@@ -20,7 +20,8 @@ base::Error error_of(rd_kafka_resp_err_t error, const std::string& doing, const 
 /// connect; this keeps the newest reason. It must outlive the client. Thread rule: any thread.
 class Trouble {
  public:
-  /// Sets the configuration's opaque pointer and error callback; they are served by rd_kafka_poll.
+  /// Sets the configuration's opaque pointer and error callback, which rd_kafka_poll serves. From here on
+  /// this has what the client struggles with; its own lines, one for each attempt, are for debugging.
   void attach(rd_kafka_conf_t* conf);
 
   /// The brokers have answered, and refuse who or how we are: waiting longer changes nothing.

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 
@@ -51,8 +50,10 @@ std::string checksum_line(std::string_view text) {
 
 }  // namespace
 
-bool Published::anything() const {
-  return std::ranges::any_of(heads, [](const PublishedHead& head) { return head.sequence != 0; });
+std::uint64_t Published::records() const {
+  std::uint64_t sum = 0;
+  for (const PublishedHead& head : heads) sum += head.sequence;
+  return sum;
 }
 
 std::string encode_published(const Published& published) {

@@ -35,7 +35,8 @@ struct Published {
   std::vector<PublishedHead> heads;
   friend bool operator==(const Published&, const Published&) = default;
 
-  bool anything() const;
+  /// How many it has, of all partitions.
+  std::uint64_t records() const;
 };
 
 std::string encode_published(const Published& published);

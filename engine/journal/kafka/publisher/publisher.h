@@ -6,7 +6,8 @@
 //
 // A session begins with the check of topic and brokers, and with a producer of its own; it ends with the
 // first error that the producer does not get over by itself. The next one begins at the last acknowledged
-// record: what stood behind it may come twice, nothing is left out.
+// record: what stood behind it may come twice, nothing is left out. Whatever stands in the way is tried
+// again until it is gone: brokers that are away, a topic that is missing, a file that is damaged.
 //
 // Thread rule: one thread of its own; the public methods from any.
 #pragma once
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -36,39 +38,44 @@ struct PublisherOptions {
 /// For `doctor`, and for whoever asks whether everything is out.
 struct PublisherStatus {
   bool caught_up = false;              // all that was durable when it last looked is acknowledged
-  std::uint64_t published = 0;         // records that were acknowledged since the start
+  std::uint64_t published = 0;         // records that brokers have, of all partitions
   std::uint64_t waiting = 0;           // sent, not yet acknowledged
   std::optional<base::Error> trouble;  // why nothing is acknowledged now
 };
 
 class Publisher {
  public:
-  /// Reads the file; the rest happens on the thread. `reader` must outlive it and bear reads from that
-  /// thread. Errors: record_damaged; topic_foreign when the file is of another journal.
-  static base::Result<std::unique_ptr<Publisher>> open(PublisherOptions options, const Reader& reader);
+  /// Begins at once, on its thread. `reader` must bear reads from there; `news` is signalled when more is
+  /// durable. Both outlive it.
+  Publisher(PublisherOptions options, const Reader& reader, base::Wakeup& news);
   /// Takes what is acknowledged by then into the file; waits for no broker.
   ~Publisher();
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
 
-  /// More is durable. Cheap, never blocks.
-  void wake();
   PublisherStatus status() const;
 
  private:
-  Publisher(PublisherOptions options, const Reader& reader, Published published);
   void run();
+  base::Status load();
   /// Sends until it is to stop, or until an error, which it returns.
-  base::Status session();
-  void note(const base::Status& status);
+  base::Status session(std::int64_t check_ms);
+  void report(PublisherStatus status);
+  void tell(const PublisherStatus& status);
   void save();
 
   const PublisherOptions options_;
   const Reader& reader_;
-  Published published_;  // of the thread
-  Published saved_;      // what the file says
+  base::Wakeup& news_;
+  // Of the thread:
+  std::optional<Published> published_;  // nothing: not loaded yet
+  Published saved_;                     // what the file says
+  std::set<base::Code> told_;           // the troubles that the log has, since it last went on
+  std::uint64_t published_when_told_ = 0;
+  bool save_failed_ = false;
 
   mutable std::mutex mutex_;
   PublisherStatus status_;
-  base::Wakeup wakeup_;
   std::stop_source stop_;
   std::thread thread_;  // last: uses all of the above
 };

@@ -12,7 +12,6 @@ constexpr std::size_t read_at_once = 64;
 /// What may be under way: so much is sent again after an error, at most.
 constexpr std::size_t most_in_flight = 8'192;
 constexpr std::size_t most_bytes_in_flight = 16 << 20;
-constexpr int question_ms = 2'000;
 
 /// `self`: where reports go. What cannot be delivered now is tried until it can be: giving up on one record
 /// would leave it out, in front of others.
@@ -36,7 +35,6 @@ base::Result<std::unique_ptr<Session>> Session::begin(const cluster::Settings& b
                                                       Published& published, base::Wakeup& wakeup) {
   std::unique_ptr<Session> session(new Session(reader, published));
   for (const PublishedHead& head : published.heads) session->partitions_.push_back({.next_to = head});
-  if (auto status = session->check_heads(); !status) return std::unexpected(status.error());
   auto conf = producer_conf(brokers);
   if (!conf) return std::unexpected(conf.error());
   session->trouble_.attach(conf->get());
@@ -47,7 +45,6 @@ base::Result<std::unique_ptr<Session>> Session::begin(const cluster::Settings& b
   if (!client) return std::unexpected(client.error());
   session->client_ = std::move(*client);
   session->events_.reset(rd_kafka_queue_get_main(session->client_.get()));
-  if (auto status = session->check_topic(); !status) return std::unexpected(status.error());
   rd_kafka_queue_cb_event_enable(
       session->events_.get(), [](rd_kafka_t*, void* waker) { static_cast<base::Wakeup*>(waker)->signal(); },
       &wakeup);
@@ -60,52 +57,6 @@ Session::~Session() {
   events_.reset();
   rd_kafka_purge(client_.get(),
                  RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
-}
-
-/// What the file says was published must be what the journal has there: an older copy of the folder would
-/// otherwise write another history behind the one that readers know.
-base::Status Session::check_heads() {
-  for (core::PartitionId partition = 0; partition < partitions_.size(); ++partition) {
-    const PublishedHead& head = partitions_[partition].next_to;
-    if (head.sequence == 0) continue;
-    const auto record = reader_.read_order(partition, head.sequence, 1);
-    if (!record) return std::unexpected(record.error());
-    if (record->empty() || record->front().link.sequence != head.sequence ||
-        record->front().link.chain != head.chain) {
-      return base::fail(
-          base::Code::topic_foreign,
-          "partition " + std::to_string(partition) + " was published up to record " +
-              std::to_string(head.sequence) +
-              ", and this data folder has another record there, or none: it is an older copy. Publish it to "
-              "another topic (kafka.topic)");
-    }
-  }
-  return {};
-}
-
-/// A topic that was deleted and made again lacks the beginning.
-base::Status Session::check_topic() {
-  for (std::size_t partition = 0; partition < partitions_.size(); ++partition) {
-    if (partitions_[partition].next_to.sequence == 0) continue;
-    std::int64_t low = 0;
-    std::int64_t high = 0;
-    const auto error =
-        rd_kafka_query_watermark_offsets(client_.get(), published_.topic.c_str(),
-                                         static_cast<std::int32_t>(partition), &low, &high, question_ms);
-    rd_kafka_poll(client_.get(), 0);
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-      return std::unexpected(trouble_.explain(error, "ask where the topic ends"));
-    if (high == 0) {
-      return base::fail(
-          base::Code::topic_foreign,
-          "Kafka: topic " + published_.topic + " is empty, and " +
-              std::to_string(partitions_[partition].next_to.sequence) + " records of partition " +
-              std::to_string(partition) +
-              " were published to it: it was deleted and made again. Remove run/published in the data folder "
-              "to publish all of it again");
-    }
-  }
-  return {};
 }
 
 base::Status Session::poll() {
@@ -194,7 +145,6 @@ void Session::report(const rd_kafka_message_t& message) {
   published_.heads[partition] = state.sent.front().head;
   in_flight_bytes_ -= state.sent.front().bytes;
   --in_flight_;
-  ++acknowledged_;
   trouble_.clear();
   state.sent.pop_front();
 }

@@ -30,7 +30,6 @@ class Session {
   /// Nothing is under way, and nothing was left to send at the last poll.
   bool caught_up() const { return in_flight_ == 0 && !more_; }
   std::size_t in_flight() const { return in_flight_; }
-  std::uint64_t acknowledged() const { return acknowledged_; }
   /// What the producer struggles with while nothing is acknowledged.
   std::optional<base::Error> trouble() const;
 
@@ -45,8 +44,6 @@ class Session {
   };
 
   Session(const Reader& reader, Published& published) : reader_(reader), published_(published) {}
-  base::Status check_heads();
-  base::Status check_topic();
   base::Result<bool> send_some(core::PartitionId partition);
   base::Result<bool> send(core::PartitionId partition, const core::OrderedRecord& record);
   void report(const rd_kafka_message_t& message);
@@ -56,7 +53,6 @@ class Session {
   std::vector<Partition> partitions_;
   std::size_t in_flight_ = 0;
   std::size_t in_flight_bytes_ = 0;
-  std::uint64_t acknowledged_ = 0;
   bool more_ = true;
   std::optional<base::Error> failed_;
   cluster::Trouble trouble_;  // outlives the client

@@ -37,10 +37,9 @@ Message message_of(const rd_kafka_message_t& received) {
   return message;
 }
 
-Place place_of(const std::string& topic, core::PartitionId partition) {
+Place place_of(const std::string& topic, core::PartitionId partition, std::int64_t offset) {
   Place place(rd_kafka_topic_partition_list_new(1));
-  rd_kafka_topic_partition_list_add(place.get(), topic.c_str(), partition)->offset =
-      RD_KAFKA_OFFSET_BEGINNING;
+  rd_kafka_topic_partition_list_add(place.get(), topic.c_str(), partition)->offset = offset;
   return place;
 }
 
@@ -48,11 +47,12 @@ Place place_of(const std::string& topic, core::PartitionId partition) {
 
 base::Result<std::unique_ptr<TopicScan>> TopicScan::open(const cluster::Settings& brokers,
                                                          const std::string& topic, Isolation isolation,
-                                                         std::int64_t timeout_ms) {
+                                                         std::int64_t timeout_ms, std::stop_token stop) {
   std::unique_ptr<TopicScan> scan(new TopicScan);
   scan->topic_ = topic;
   scan->timeout_ms_ = timeout_ms;
-  auto inquiry = cluster::Inquiry::begin(brokers, timeout_ms, {});
+  scan->stop_ = stop;
+  auto inquiry = cluster::Inquiry::begin(brokers, timeout_ms, stop);
   if (!inquiry) return std::unexpected(inquiry.error());
   auto layout = (*inquiry)->layout(topic, false);
   if (!layout) return std::unexpected(layout.error());
@@ -70,6 +70,7 @@ base::Result<std::unique_ptr<TopicScan>> TopicScan::open(const cluster::Settings
            {"auto.offset.reset", "error"},
            {"enable.partition.eof", "true"},
            {"check.crcs", "true"},
+           {"fetch.wait.max.ms", "20"},  // at the end: so long a broker waits for more, and we for its end
            {"isolation.level", isolation == Isolation::published ? "read_committed" : "read_uncommitted"}}) {
     if (auto status = cluster::set(conf->get(), name, value); !status) return std::unexpected(status.error());
   }
@@ -82,8 +83,18 @@ base::Result<std::unique_ptr<TopicScan>> TopicScan::open(const cluster::Settings
 }
 
 base::Status TopicScan::read(core::PartitionId partition, const std::function<bool(const Message&)>& take) {
+  return read_from(partition, RD_KAFKA_OFFSET_BEGINNING, take);
+}
+
+base::Status TopicScan::read_last(core::PartitionId partition, std::int64_t messages,
+                                  const std::function<bool(const Message&)>& take) {
+  return read_from(partition, RD_KAFKA_OFFSET_TAIL(messages), take);
+}
+
+base::Status TopicScan::read_from(core::PartitionId partition, std::int64_t offset,
+                                  const std::function<bool(const Message&)>& take) {
   const std::string doing = "read topic " + topic_ + ", partition " + std::to_string(partition);
-  const Place place = place_of(topic_, partition);
+  const Place place = place_of(topic_, partition, offset);
   if (const auto error = rd_kafka_assign(client_.get(), place.get()); error != RD_KAFKA_RESP_ERR_NO_ERROR) {
     return std::unexpected(cluster::error_of(error, doing));
   }
@@ -91,7 +102,7 @@ base::Status TopicScan::read(core::PartitionId partition, const std::function<bo
   for (auto heard = Steady::now();;) {
     const Received received(rd_kafka_consumer_poll(client_.get(), poll_ms));
     if (received == nullptr) {
-      if (!trouble_.refused() && Steady::now() - heard < patience) continue;
+      if (!trouble_.refused() && !stop_.stop_requested() && Steady::now() - heard < patience) continue;
       return std::unexpected(trouble_.explain(RD_KAFKA_RESP_ERR__TIMED_OUT, doing));
     }
     heard = Steady::now();

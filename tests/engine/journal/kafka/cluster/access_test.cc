@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "engine/journal/kafka/cluster/files.h"
 #include "engine/journal/kafka/cluster/topics.h"
 #include "tests/support/kafka/admin.h"
 #include "tests/support/kafka/brokers.h"
@@ -91,6 +92,13 @@ TEST(Access, WithACertificateReachesBrokersThatAskForOne) {
   const Guarded& guarded = Guarded::get();
   const auto made = make_topic(guarded.with_certificate(), rules_for(new_topic_name()), timeout_ms);
   EXPECT_TRUE(made) << made.error().message;
+}
+
+TEST(Access, WithAPrivateKeyByItsTextReachesThemToo) {
+  Settings settings = Guarded::get().with_certificate();
+  ASSERT_TRUE(take_private_key(settings));
+  const auto state = make_topic(settings, rules_for(new_topic_name()), timeout_ms);
+  EXPECT_TRUE(state) << state.error().message;
 }
 
 TEST(Access, WithALoginReachesBrokersThatAskForOne) {

@@ -69,10 +69,9 @@ class PublisherTest : public testing::Test {
   }
 
   std::unique_ptr<Publisher> start() {
-    auto opened = Publisher::open(
-        {.brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_}, *reader_);
-    EXPECT_TRUE(opened) << opened.error().message;
-    return std::move(*opened);
+    return std::make_unique<Publisher>(
+        PublisherOptions{.brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_},
+        *reader_, news_);
   }
   /// So many records more in each partition, durable when it returns.
   void write(std::size_t records) {
@@ -84,10 +83,10 @@ class PublisherTest : public testing::Test {
     for (const auto& [partition, writer] : writers_) sum += writer.at().last_sequence;
     return sum;
   }
-  /// Until every record that was sent by this publisher is acknowledged, `records` of them at least.
-  static void publish(Publisher& publisher, std::uint64_t records) {
-    publisher.wake();
-    for (auto status = publisher.status(); !status.caught_up || status.published < records;
+  /// Until every record is acknowledged.
+  void publish(const Publisher& publisher) {
+    news_.signal();
+    for (auto status = publisher.status(); !status.caught_up || status.published < written();
          status = publisher.status()) {
       std::this_thread::yield();
     }
@@ -114,6 +113,7 @@ class PublisherTest : public testing::Test {
   std::string topic_ = new_topic_name();
   RocksStore store_;
   std::unique_ptr<Journal> journal_ = store_.open();
+  base::Wakeup news_;
   std::optional<RowReader> reader_{std::in_place, store_.view()};  // of the journal that is open
   std::map<core::PartitionId, Writer> writers_;
 };
@@ -121,9 +121,9 @@ class PublisherTest : public testing::Test {
 TEST_F(PublisherTest, WhatWasThereAndWhatComesArrivesOnceAndInOrder) {
   write(100);
   const auto publisher = start();
-  publish(*publisher, 4 * 100);
+  publish(*publisher);
   for (int more = 0; more < 20; ++more) write(7);
-  publish(*publisher, written());
+  publish(*publisher);
   EXPECT_EQ(publisher->status().published, written());
   EXPECT_FALSE(publisher->status().trouble);
   EXPECT_EQ(expect_whole().again, 0u);
@@ -133,7 +133,7 @@ TEST_F(PublisherTest, TheNextOneGoesOnWhereTheFileSays) {
   write(50);
   {
     const auto first = start();
-    publish(*first, written());
+    publish(*first);
   }
   const auto saved = load_published(file_);
   ASSERT_TRUE(saved && *saved);
@@ -147,30 +147,29 @@ TEST_F(PublisherTest, TheNextOneGoesOnWhereTheFileSays) {
     writer = Writer(partition, *journal_->own(partition));  // a new epoch
   write(5);
   const auto second = start();
-  publish(*second, 4 * 5);
-  EXPECT_EQ(second->status().published, 4u * 5u);
+  publish(*second);
   EXPECT_EQ(expect_whole().again, 0u);
 }
 
 TEST_F(PublisherTest, WithAnOlderFileOrNoneRecordsComeAgainWithEqualHashes) {
   write(10);
   {
-    publish(*start(), written());
+    publish(*start());
   }
   const auto older = load_published(file_);
   ASSERT_TRUE(older && *older);
   write(10);
   {
-    publish(*start(), 4 * 10);
+    publish(*start());
   }
   ASSERT_TRUE(save_published(file_, **older));
   {
-    publish(*start(), 4 * 10);
+    publish(*start());
   }
   EXPECT_EQ(expect_whole().again, 4u * 10u);
   std::filesystem::remove(file_);
   {
-    publish(*start(), 4 * 20);
+    publish(*start());
   }
   EXPECT_EQ(expect_whole().again, 4u * 30u);
 }
@@ -178,15 +177,15 @@ TEST_F(PublisherTest, WithAnOlderFileOrNoneRecordsComeAgainWithEqualHashes) {
 TEST_F(PublisherTest, WhileNoBrokerAnswersTheJournalGoesOnAndAfterwardsAllIsThere) {
   write(10);
   const auto publisher = start();
-  publish(*publisher, written());
+  publish(*publisher);
   for (const bool dead : {false, true}) {
     dead ? brokers_.kill(1) : brokers_.pause(1);
     for (int more = 0; more < 30; ++more) write(20);
-    publisher->wake();
+    news_.signal();
     if (dead) EXPECT_EQ(trouble(*publisher).code, base::Code::brokers_unreachable);
     EXPECT_LT(publisher->status().published, written());
     brokers_.heal();
-    publish(*publisher, written());
+    publish(*publisher);
   }
   expect_whole();
 }
@@ -196,14 +195,14 @@ TEST_F(PublisherTest, BegunWithoutBrokersItWaitsForThem) {
   write(3);
   const auto publisher = start();
   brokers_.heal();
-  publish(*publisher, written());
+  publish(*publisher);
   expect_whole();
 }
 
 TEST_F(PublisherTest, OfATopicThatIsGoneOrNewNothingIsWrittenBehindALostBeginning) {
   write(10);
   {
-    publish(*start(), written());
+    publish(*start());
   }
   ASSERT_THAT(admin_.delete_topic(topic_), IsEmpty());
   while (admin_.leader(topic_) >= 0) std::this_thread::yield();
@@ -229,7 +228,7 @@ TEST_F(PublisherTest, OfATopicThatIsGoneOrNewNothingIsWrittenBehindALostBeginnin
     EXPECT_EQ(head.sequence, 0u);
   std::filesystem::remove(file_);
   {
-    publish(*start(), written());
+    publish(*start());
   }
   expect_whole();
 }
@@ -237,7 +236,7 @@ TEST_F(PublisherTest, OfATopicThatIsGoneOrNewNothingIsWrittenBehindALostBeginnin
 TEST_F(PublisherTest, AnOlderCopyOfTheFolderPublishesNothing) {
   write(10);
   {
-    publish(*start(), written());
+    publish(*start());
   }
   auto ahead = load_published(file_);
   ASSERT_TRUE(ahead && *ahead);
@@ -249,6 +248,47 @@ TEST_F(PublisherTest, AnOlderCopyOfTheFolderPublishesNothing) {
   EXPECT_THAT(error.message, HasSubstr("older copy"));
 }
 
+TEST_F(PublisherTest, AnOlderCopyOfTheWholeFolderPublishesNothingBehindWhatItDoesNotHave) {
+  write(10);
+  publish(*start());
+  const auto older = load_published(file_);
+  ASSERT_TRUE(older && *older);
+  write(10);
+  publish(*start());
+  // The copy: as the folder was after the first ten, file and all, and then another history.
+  RocksStore copy;
+  const auto journal = copy.open();
+  const RowReader reader(copy.view());
+  for (core::PartitionId partition = 0; partition < kPartitions; ++partition) {
+    Writer writer(partition, *journal->own(partition));
+    journal->submit(writer.batch(10));
+    if (partition == 0) journal->submit(writer.batch(3, 99));
+  }
+  wait_for(*journal, kPartitions + 1);
+  ASSERT_TRUE(save_published(file_, **older));
+  base::Wakeup news;
+  const Publisher publisher({.brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_},
+                            reader, news);
+  const base::Error error = trouble(publisher);
+  EXPECT_EQ(error.code, base::Code::topic_foreign);
+  EXPECT_THAT(error.message, HasSubstr("older copy"));
+  EXPECT_EQ(expect_whole().again, 0u);
+}
+
+TEST_F(PublisherTest, BehindAnotherJournalsRecordsNothingIsWritten) {
+  write(2);
+  publish(*start());
+  std::filesystem::remove(file_);
+  RocksStore other({.journal_id = "another", .partitions = kPartitions});
+  const auto journal = other.open();
+  const RowReader reader(other.view());
+  base::Wakeup news;
+  const Publisher publisher({.brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_},
+                            reader, news);
+  EXPECT_THAT(trouble(publisher).message, HasSubstr("ends with a record of journal " + kMeta.journal_id));
+  EXPECT_EQ(expect_whole().again, 0u);
+}
+
 TEST_F(PublisherTest, ATopicThatWouldLoseHistoryIsNotWrittenTo) {
   write(1);
   ASSERT_THAT(admin_.create_topic(topic_, kPartitions, 1, {}), IsEmpty());
@@ -256,20 +296,20 @@ TEST_F(PublisherTest, ATopicThatWouldLoseHistoryIsNotWrittenTo) {
   EXPECT_EQ(trouble(*publisher).code, base::Code::topic_unsafe);
 }
 
-TEST_F(PublisherTest, AFileOfAnotherJournalOrADamagedOneIsRefused) {
+TEST_F(PublisherTest, WithAFileOfAnotherJournalOrADamagedOneItWaitsUntilThatIsGone) {
+  write(3);
   Published other{.journal = "another", .cluster = "c", .topic = topic_};
   other.heads.resize(kPartitions);
   ASSERT_TRUE(save_published(file_, other));
-  const PublisherOptions options{
-      .brokers = {.bootstrap = brokers_.bootstrap()}, .topic = topic_, .file = file_};
-  const auto foreign = Publisher::open(options, *reader_);
-  ASSERT_FALSE(foreign);
-  EXPECT_EQ(foreign.error().code, base::Code::topic_foreign);
+  const auto publisher = start();
+  EXPECT_EQ(trouble(*publisher).code, base::Code::topic_foreign);
   ASSERT_TRUE(base::write_whole_file(file_, "sandglass published 1\n"));
-  const auto damaged = Publisher::open(options, *reader_);
-  ASSERT_FALSE(damaged);
-  EXPECT_EQ(damaged.error().code, base::Code::record_damaged);
-  EXPECT_THAT(damaged.error().message, HasSubstr(file_));
+  base::Error error = trouble(*publisher);
+  while (error.code != base::Code::record_damaged) error = trouble(*publisher);
+  EXPECT_THAT(error.message, HasSubstr(file_));
+  std::filesystem::remove(file_);
+  publish(*publisher);
+  EXPECT_EQ(expect_whole().again, 0u);
 }
 
 TEST(PublishedFile, ComesBackAsItWasAndEveryChangedByteIsFound) {
