@@ -9,7 +9,7 @@ KAFKA_JARS=$SANDGLASS_SOURCE/build/deps/kafka-$KAFKA_VERSION
 KAFKA_READY='Kafka Server started'
 
 need_java() {
-  command -v java >/dev/null || die "there is no java: run scripts/setup --tests, or apt-get install openjdk-17-jre-headless"
+  command -v java >/dev/null || die "there is no java: run scripts/setup --kafka, or apt-get install openjdk-17-jre-headless"
   local version
   version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 17 ] || die "a broker needs Java 17 or newer; java here is ${version:-of an unknown version}: apt-get install openjdk-17-jre-headless"
@@ -18,7 +18,7 @@ need_java() {
 # kafka_fetch: the jars of a broker, from where Maven's own configuration says; kept for the next time.
 kafka_fetch() {
   [ ! -d "$KAFKA_JARS" ] || return 0
-  command -v mvn >/dev/null || die "there is no mvn to fetch the brokers' jars with: run scripts/setup --tests, or apt-get install maven"
+  command -v mvn >/dev/null || die "there is no mvn to fetch the brokers' jars with: run scripts/setup --kafka, or apt-get install maven"
   need_java
   mkdir -p "$SANDGLASS_SOURCE/build/deps"
   exec {lock}>"$SANDGLASS_SOURCE/build/deps/kafka.lock"
