@@ -41,8 +41,9 @@ base::Error to_error(const grpc::Status& status) {
       return {Code::timed_out, "the engine did not answer in time"};
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return {Code::overloaded, status.error_message()};
-    case grpc::StatusCode::CANCELLED:
-      return {Code::cancelled, "the call was cancelled"};
+    case grpc::StatusCode::CANCELLED:  // not by us: the engine has ended meanwhile
+      return {Code::outcome_unknown,
+              "the engine ended before it had answered; retry with the same request id"};
     case grpc::StatusCode::UNIMPLEMENTED:
       return {Code::invalid_argument, "the engine does not know this call; it is of another version"};
     default:
@@ -256,7 +257,8 @@ base::Status Client::follow_run(api::FollowRunRequest request, const Receiver<ap
     auto status = impl_->read<api::RunUpdate>(
         [&](grpc::ClientContext* ctx) { return impl_->stub->FollowRun(ctx, request); }, remember, context,
         got_any);
-    if (status || stop.stopped() || !may_come_back(status.error())) return status;
+    if (stop.stopped() && !status) return base::fail(Code::cancelled, "the call was cancelled");
+    if (status || !may_come_back(status.error())) return status;
     if (got_any) until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
     if (steady_clock::now() >= until) return status;
     tell(true);

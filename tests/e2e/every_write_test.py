@@ -14,7 +14,8 @@ from harness.waiting import wait_until
 MACHINE = 10
 # What a caller may be told meanwhile: the reason itself, or that the engine is away.
 BAD_DISK = {1007: MACHINE, 1008: MACHINE, 1004: 4, 1105: 4, 1404: 4}
-SHORT_FORM = 6  # so many of the writes; the long form takes every one
+SHORT_FORM = 6    # so many of a life's writes, and
+CALLS_WRITES = 4  # so many of the first ones for which a call waits; the long form takes every one
 
 
 class EveryWrite(Case):
@@ -22,9 +23,15 @@ class EveryWrite(Case):
     def setUp(self):
         super().setUp()
         self.faults = Faults(self.folder)
+        self.writes_until_ready = 0
         self.faults.watch_writes(self.data)
 
     def fresh(self, config=None):
+        """A server for a life of its own, with nothing left of those before, however they went."""
+        for server in self._servers:
+            self._end(server)
+            server.log.unlink(missing_ok=True)
+        self._servers.clear()
         shutil.rmtree(self.data, ignore_errors=True)
         self.faults.full_from(0)
         self.faults.watch_writes(self.data)
@@ -57,12 +64,15 @@ class EveryWrite(Case):
         life()
         writes = self.faults.writes
         self.assertGreater(writes, 20, "the library sees no writes")
-        step = 1 if places.LONG else max(1, writes // SHORT_FORM)
-        return range(1, writes + 1, step)
+        if places.LONG:
+            return range(1, writes + 1)
+        calls = range(self.writes_until_ready + 1, self.writes_until_ready + 1 + CALLS_WRITES)
+        return sorted({*range(1, writes + 1, max(1, writes // SHORT_FORM)), *calls})
 
     def one_life(self):
         server = self.fresh()
         self.start(server, self.faults.environment())
+        self.writes_until_ready = self.faults.writes
         self.assertEqual(self.begin().status, 0)
         self.cli.must("watch", self.begin().value["run_id"])
         self.assertEqual(server.stop(), 0)
@@ -88,6 +98,7 @@ class EveryWrite(Case):
         self.assertEqual(ended.values[-1]["summary"]["status"], "completed", str(ended))
         self.assertIs(self.cli.must("audit", "verify").value["good"], True)
         self.assertEqual(server.stop(), 0)
+        self.assertNotIn('how="signal 6"', server.log_text(), "a program ended by an assertion")
 
     def test_a_full_disk_at_any_write_loses_nothing_that_was_acknowledged(self):
         for write in self.writes_to_try(self.one_life):
@@ -96,7 +107,7 @@ class EveryWrite(Case):
 
     # As when a file system is mounted read-only under a running engine, or its disk is failing.
     def test_a_disk_that_turns_read_only_or_fails_is_told_and_survived(self):
-        writes = list(self.writes_to_try(self.one_life))
+        writes = self.writes_to_try(self.one_life)
         for error in (errno.EROFS, errno.EIO):
             for write in writes if places.LONG else writes[1::4]:
                 with self.subTest(write=write, error=errno.errorcode[error]):
@@ -112,7 +123,7 @@ class EveryWrite(Case):
             self.assertEqual(Job.start(self.cli, outside).approve_and_wait()["summary"]["status"], "completed")
             self.assertEqual(server.stop(), 0)
 
-        for write in list(self.writes_to_try(life))[::5]:
+        for write in self.writes_to_try(life)[::5]:
             with self.subTest(write=write):
                 before = outside.effects()
                 server = self.fresh(outside.configuration())

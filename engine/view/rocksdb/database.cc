@@ -1,13 +1,17 @@
 #include "engine/view/rocksdb/database.h"
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <array>
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <mutex>
 
@@ -22,6 +26,20 @@ namespace sandglass::engine::view {
 namespace {
 
 constexpr std::uint64_t kMaxWalBytes = 128ULL << 20;  // J10
+
+/// RocksDB's own log. What matters reaches us by status and listener; the rest is for who asks with
+/// SANDGLASS_LOG=debug. No file: RocksDB ends the process when it writes on in one that a full disk has
+/// failed.
+class DebugLog final : public rocksdb::Logger {
+ public:
+  DebugLog() : rocksdb::Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, 1024> text{};
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    base::log(base::LogLevel::debug, "database_log", {{"text", text.data()}});
+  }
+};
 
 rocksdb::Options database_options(const DatabaseOptions& wanted) {
   rocksdb::Options options;
@@ -40,8 +58,7 @@ rocksdb::Options database_options(const DatabaseOptions& wanted) {
   options.avoid_flush_during_shutdown = !wanted.flush_on_close;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  options.max_log_file_size = 4ULL << 20;
-  options.keep_log_file_num = 3;
+  options.info_log = std::make_shared<DebugLog>();
   rocksdb::BlockBasedTableOptions table;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.format_version = 5;

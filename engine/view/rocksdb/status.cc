@@ -13,6 +13,13 @@ std::string missing_table(const std::string& what) {
   return " (the table " + what.substr(begin, end - begin) + ".sst is missing)";
 }
 
+/// Whether another one has the lock, and not the disk kept it from being asked for.
+bool is_held(const rocksdb::Status& status) {
+  const std::string what = status.ToString();
+  return status.IsIOError() && what.find("lock") != std::string::npos &&
+         what.find("open a file for lock") == std::string::npos;
+}
+
 const char* remedy_of(Wanted wanted) {
   if (wanted == Wanted::derived) {
     return "; these rows are made from records: stop the server and run `sandglass rebuild`, which makes "
@@ -38,7 +45,7 @@ base::Error error_of(const rocksdb::Status& status, const std::string& path, con
     return {base::Code::record_damaged,
             what + missing_table(what) + (named ? "" : damaged_place(path)) + remedy_of(wanted)};
   }
-  if (status.IsIOError() && status.ToString().find("lock") != std::string::npos) {
+  if (is_held(status)) {
     return {base::Code::folder_locked,
             what +
                 "; another engine works on this folder: stop it, or choose another "

@@ -325,6 +325,14 @@ TEST_F(DamagedJournal, ASecondEngineIsToldWhoHoldsTheFolder) {
   EXPECT_NE(second.error().message.find(path()), std::string::npos);
 }
 
+TEST_F(DamagedJournal, ALockFileThatCannotBeOpenedIsTheDisksMatterAndNobodyElses) {
+  fs::create_directories(path() + "/LOCK");
+  const auto database = open();
+  ASSERT_FALSE(database);
+  EXPECT_EQ(database.error().code, base::Code::io_error) << database.error().message;
+  EXPECT_NE(database.error().message.find(path()), std::string::npos);
+}
+
 TEST_F(DamagedJournal, AnotherRowFormatIsRefusedByName) {
   {
     const auto database = open();
