@@ -9,6 +9,7 @@
 #include "engine/api/run_access.h"
 #include "engine/api/run_text.h"
 #include "engine/base/hash.h"
+#include "engine/codec/record.h"
 #include "engine/fold/project.h"
 #include "engine/identity/access.h"
 #include "engine/view/keys.h"
@@ -67,6 +68,17 @@ class Cursor {
   bool ended_ = false;
 };
 
+/// Its rows still say what it was before.
+void show_as_damaged(v1::RunSummary& run) {
+  run.set_status(v1::RUN_STATUS_STUCK);
+  run.set_error_code(static_cast<std::uint32_t>(base::Code::stream_damaged));
+}
+
+bool is_damaged(const core::StreamId& stream, std::uint64_t seq, const std::string& row) {
+  const auto record = codec::decode_record(stream, seq, row);
+  return !record && record.error().code == base::Code::record_damaged;
+}
+
 bool wanted(const v1::RunSummary& run, const v1::ListRunsRequest& request) {
   if (!request.workflow().empty() && run.workflow() != request.workflow()) return false;
   if (!request.user().empty() && run.user() != request.user()) return false;
@@ -113,10 +125,7 @@ base::Result<v1::ListRunsReply> list_runs(const view::View& view, std::uint16_t 
     const auto stream = core::StreamId::from_bytes(std::string_view(newest_sort).substr(8));
     v1::RunSummary summary;
     if (stream) fill_summary(*stream, *run, 0, summary);
-    if (const auto damage = stream && damage_of ? damage_of(*stream) : std::nullopt) {
-      summary.set_status(v1::RUN_STATUS_STUCK);
-      summary.set_error_code(static_cast<std::uint32_t>(damage->code));
-    }
+    if (stream && damage_of && damage_of(*stream)) show_as_damaged(summary);
     if (stream && identity::may_touch(caller, run->tenant, run->user) && wanted(summary, request)) {
       *reply.add_runs() = std::move(summary);
     }
@@ -151,10 +160,12 @@ base::Status fill_heads(const view::View& view, v1::ListRunsReply& page) {
     auto range = view::stream_range(*stream, view::StreamRow::record);
     auto last = view.scan_now(
         {.first = std::move(range.first), .last = std::move(range.last), .limit = 1, .reverse = true});
-    if (!last) return std::unexpected(last.error());
-    if (last->rows.empty()) continue;
-    const auto key = view::parse_stream_key(last->rows.front().key);
-    if (key && key->rest.size() == 8) run.set_head(view::get_u64(key->rest));
+    if (!last && last.error().code != base::Code::record_damaged) return std::unexpected(last.error());
+    if (last && last->rows.empty()) continue;
+    const auto key = last ? view::parse_stream_key(last->rows.front().key) : std::nullopt;
+    const std::uint64_t head = key && key->rest.size() == 8 ? view::get_u64(key->rest) : 0;
+    run.set_head(head);
+    if (!last || is_damaged(*stream, head, last->rows.front().value)) show_as_damaged(run);
   }
   return {};
 }
