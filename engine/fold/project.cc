@@ -102,4 +102,13 @@ void project_record(StreamFold& fold, const core::StreamState* before, const cod
   }
 }
 
+base::Status apply_and_project(StreamFold& fold, const ReadTurn& turn, std::uint16_t partitions,
+                               ViewChanges& changes) {
+  // A state that is held here is not changed in place.
+  const auto before = fold.kind().projects(*turn.events) ? fold.state() : nullptr;
+  if (auto status = fold.apply(turn); !status) return status;
+  project_record(fold, before.get(), turn.header, partitions, changes);
+  return {};
+}
+
 }  // namespace sandglass::engine::fold

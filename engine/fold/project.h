@@ -57,4 +57,9 @@ void project_header(const codec::TurnHeader& header, std::uint16_t partitions, V
 void project_record(StreamFold& fold, const core::StreamState* before, const codec::TurnHeader& header,
                     std::uint16_t partitions, ViewChanges& changes);
 
+/// Puts a stored record onto its stream and gives all its rows. An error: it does not fit, and there are
+/// none.
+base::Status apply_and_project(StreamFold& fold, const ReadTurn& turn, std::uint16_t partitions,
+                               ViewChanges& changes);
+
 }  // namespace sandglass::engine::fold

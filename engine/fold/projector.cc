@@ -7,6 +7,7 @@
 #include "engine/codec/record.h"
 #include "engine/fold/snapshot.h"
 #include "engine/view/keys.h"
+#include "engine/view/read_row.h"
 
 namespace sandglass::engine::fold {
 namespace {
@@ -18,13 +19,6 @@ constexpr std::size_t kPage = 512;
 
 bool is_newer(Code code) {
   return code == Code::event_unknown || code == Code::format_unknown;
-}
-
-base::Result<std::optional<std::string>> read_row(const view::View& view, const std::string& key) {
-  auto found = view.scan_now({.first = key, .last = key + '\0', .limit = 1});
-  if (!found) return std::unexpected(found.error());
-  if (found->rows.empty()) return std::optional<std::string>();
-  return std::optional(std::move(found->rows.front().value));
 }
 
 }  // namespace
@@ -48,16 +42,12 @@ base::Status Projector::project(core::PartitionId partition, const core::Ordered
     return lower_mark(partition, *header, changes);
   }
   if (auto status = lower_mark(partition, turn->header, changes); !status) return status;
-  std::shared_ptr<core::StreamState> state;
-  if (kind->projects(*turn->events)) state = (*fold)->state();
-  if (auto status = (*fold)->apply(*turn); !status) {
+  if (auto status = apply_and_project(**fold, *turn, partitions_, changes); !status) {
     base::log(base::LogLevel::warning, "stream_damaged",
               {{"stream", stored.stream.text()}, {"reason", status.error().message}});
     streams_.at(stored.stream).fold.reset();
     project_header(turn->header, partitions_, changes);
-    return {};
   }
-  project_record(**fold, state.get(), turn->header, partitions_, changes);
   return {};
 }
 
@@ -91,7 +81,7 @@ base::Result<std::unique_ptr<StreamFold>> Projector::load(const AnyKind& kind, c
                                                           std::uint64_t next_seq) const {
   auto fold = std::make_unique<StreamFold>(kind, stream);
   if (next_seq <= 1) return fold;
-  const auto snapshot = read_row(view_, view::snapshot_key(stream));
+  const auto snapshot = view::read_row(view_, view::snapshot_key(stream));
   if (!snapshot) return std::unexpected(snapshot.error());
   if (*snapshot) {
     auto decoded = decode_snapshot(kind, stream, **snapshot);
@@ -127,7 +117,7 @@ base::Status Projector::lower_mark(core::PartitionId partition, const codec::Tur
   const std::string key = view::low_water_key(partition, view::Index::due);
   auto known = low_water_ms_.find(partition);
   if (known == low_water_ms_.end()) {
-    const auto row = read_row(view_, key);
+    const auto row = view::read_row(view_, key);
     if (!row) return std::unexpected(row.error());
     const bool whole = *row && (*row)->size() == sizeof(std::uint64_t);
     known = low_water_ms_.emplace(partition, whole ? view::from_sortable(view::get_u64(**row)) : 0).first;

@@ -19,6 +19,7 @@
 #include "engine/fold/project.h"
 #include "engine/shard/shard.h"
 #include "engine/view/keys.h"
+#include "engine/view/read_row.h"
 
 namespace sandglass::engine::shard {
 namespace {
@@ -110,10 +111,10 @@ base::Status Shard::closed(const view::Row& row) {
 
 base::Status Shard::recover(const view::View& view) {
   const std::string low_water = view::low_water_key(partition_, view::Index::due);
-  const auto mark = view.scan_now({.first = low_water, .last = low_water + '\0'});
+  const auto mark = view::read_row(view, low_water);
   if (!mark) return std::unexpected(mark.error());
-  if (!mark->rows.empty() && mark->rows.front().value.size() == sizeof(std::uint64_t)) {
-    low_water_ms_ = view::from_sortable(view::get_u64(mark->rows.front().value));
+  if (*mark && (*mark)->size() == sizeof(std::uint64_t)) {
+    low_water_ms_ = view::from_sortable(view::get_u64(**mark));
   }
   timers_.open(low_water_ms_);
   SG_CRASH_POINT("shard.recovering");

@@ -13,6 +13,7 @@
 #include "engine/fold/stream_fold.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/view/keys.h"
+#include "engine/view/read_row.h"
 
 namespace sandglass::replay_tools::rebuild {
 namespace {
@@ -45,11 +46,7 @@ class RecordRows {
       const auto found = page_.find(view::record_key(stream_, seq));
       return found == page_.end() ? std::nullopt : std::optional(found->second);
     }
-    const std::string key = view::record_key(stream_, seq);
-    auto alone = view_.scan_now({.first = key, .last = key + '\0', .limit = 1});
-    if (!alone) return std::unexpected(alone.error());
-    if (alone->rows.empty()) return std::nullopt;
-    return std::move(alone->rows.front().value);
+    return view::read_row(view_, view::record_key(stream_, seq));
   }
 
  private:
@@ -93,6 +90,7 @@ class Rebuild {
     }
     if (auto status = put(std::exchange(delivered_, {})); !status) return std::unexpected(status.error());
     if (auto status = flush(); !status) return std::unexpected(status.error());
+    report_.states = states_.finish();
     return std::move(report_);
   }
 
@@ -185,12 +183,8 @@ class Rebuild {
     if (copy.lost) go_on_from_snapshot(copy, seq);
     fold::ViewChanges changes;
     if (!copy.lost) {
-      const auto before = kind.projects(*turn->events) ? copy.fold.state() : nullptr;
-      if (auto status = copy.fold.apply(*turn)) {
-        fold::project_record(copy.fold, before.get(), turn->header, partitions_, changes);
-      } else {
-        copy.damage(seq, status.error().message);
-      }
+      const auto fits = fold::apply_and_project(copy.fold, *turn, partitions_, changes);
+      if (!fits) copy.damage(seq, fits.error().message);
     }
     if (copy.lost) fold::project_header(turn->header, partitions_, changes);
     take_derived(std::move(changes));
@@ -203,12 +197,12 @@ class Rebuild {
     const core::StreamId& stream = copy.fold.stream();
     if (!copy.kept) {
       const std::string key = view::snapshot_key(stream);
-      const auto row = from_.scan_now({.first = key, .last = key + '\0', .limit = 1});
-      if (!row || row->rows.empty()) return;
-      auto kept = fold::decode_snapshot(copy.fold.kind(), stream, row->rows.front().value);
+      auto row = view::read_row(from_, key);
+      if (!row || !*row) return;
+      auto kept = fold::decode_snapshot(copy.fold.kind(), stream, **row);
       if (!kept) return;
       copy.kept = std::move(*kept);
-      waiting_.push_back({key, row->rows.front().value});
+      waiting_.push_back({key, std::move(**row)});
     }
     if (copy.kept->head().seq + 1 != next) return;
     copy.fold = *copy.kept;
@@ -223,6 +217,7 @@ class Rebuild {
   base::Status close(StreamCopy& copy, std::uint64_t head) {
     if (copy.lost) go_on_from_snapshot(copy, head + 1);
     const core::StreamId& stream = copy.fold.stream();
+    states_.update(stream.text()).update(copy.fold.kind().encode_state(*copy.fold.state()));
     if (copy.damaged) report_.damaged.push_back(std::move(*copy.damaged));
     if (!copy.lost && !copy.fold.head().in_flight) return {};
     return put({{view::in_flight_key(fold::partition_of(stream, partitions_), stream), std::string()}});
@@ -259,6 +254,7 @@ class Rebuild {
   std::vector<view::ViewChange> waiting_;
   std::size_t bytes_ = 0;
   std::vector<view::ViewChange> delivered_;
+  base::Sha256 states_;
   Report report_;
 };
 

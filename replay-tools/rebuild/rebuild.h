@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/base/result.h"
 #include "engine/core/stream_id.h"
 #include "engine/fold/stream_kind.h"
@@ -34,6 +35,7 @@ struct Damaged {
 struct Report {
   std::uint64_t records = 0;
   std::uint64_t streams = 0;
+  engine::base::Hash256 states;  // of all streams' newest states, as far as they are known
   std::vector<Damaged> damaged;
 };
 

@@ -1,14 +1,13 @@
 #include "tests/simulation/checks.h"
 
 #include <map>
-#include <memory>
 #include <optional>
 
 #include "engine/codec/messages.h"
 #include "engine/codec/record.h"
-#include "engine/fold/project.h"
 #include "engine/run/codec/codec.h"
 #include "engine/view/keys.h"
+#include "tests/support/made_anew.h"
 
 namespace sandglass::tests::simulation {
 namespace {
@@ -38,10 +37,19 @@ std::vector<core::OrderedRecord> read_partition(const view::MemoryDisk& disk, co
   return all;
 }
 
-bool is_derived(const std::string& key) {
-  if (const auto stream = view::parse_stream_key(key)) return stream->kind != view::StreamRow::record;
-  return view::parse_index_key(key).has_value();
-}
+/// What is synced, read at once.
+class DiskView final : public view::View {
+ public:
+  explicit DiskView(const view::MemoryDisk& disk) : disk_(disk) {}
+  view::ReadTicket submit(view::ScanRequest) override { return 0; }
+  void poll(std::vector<view::ReadAnswer>&) override {}
+  engine::base::Result<view::ScanResult> scan_now(const view::ScanRequest& request) const override {
+    return disk_.scan(request);
+  }
+
+ private:
+  const view::MemoryDisk& disk_;
+};
 
 }  // namespace
 
@@ -62,52 +70,16 @@ void check_chains(const view::MemoryDisk& disk, std::uint16_t partitions, std::s
   }
 }
 
-void check_view(const view::MemoryDisk& disk, const fold::Registry& kinds, std::uint16_t partitions,
+void check_view(const view::MemoryDisk& disk, const fold::Registry& kinds,
                 std::vector<std::string>& violations) {
-  std::map<std::string, std::string> rebuilt;
-  for (core::PartitionId partition = 0; partition < partitions; ++partition) {
-    std::map<core::StreamId, std::unique_ptr<fold::StreamFold>> folds;
-    for (const auto& [link, record] : read_partition(disk, partition, violations)) {
-      const fold::AnyKind& kind = *kinds.find(link.stream.kind);
-      auto& fold = folds[link.stream];
-      if (fold == nullptr) fold = std::make_unique<fold::StreamFold>(kind, link.stream);
-      const auto turn = fold::read_turn(kind, record);
-      if (!turn) {
-        violations.push_back("unreadable: " + turn.error().message);
-        continue;
-      }
-      const auto before = kind.projects(*turn->events) ? fold->state() : nullptr;
-      if (const auto applied = fold->apply(*turn); !applied) {
-        violations.push_back(applied.error().message);
-        continue;
-      }
-      fold::ViewChanges changes;
-      fold::project_record(*fold, before.get(), turn->header, partitions, changes);
-      for (auto& change : changes) {
-        if (change.value) {
-          rebuilt[change.key] = *change.value;
-        } else {
-          rebuilt.erase(change.key);
-        }
-      }
-    }
+  const DiskView view(disk);
+  const auto made = make_anew(view, kinds);
+  if (!made) {
+    violations.push_back("the view cannot be made anew: " + made.error().message);
+    return;
   }
-  std::map<std::string, std::string> live;
-  for (const auto& [key, value] : disk.rows()) {
-    if (is_derived(key)) live[key] = value;
-  }
-  if (live == rebuilt) return;
-  for (const auto& [key, value] : live) {
-    const auto found = rebuilt.find(key);
-    if (found == rebuilt.end())
-      violations.push_back("the view has a row too many: " + engine::base::to_hex(key));
-    if (found != rebuilt.end() && found->second != value) {
-      violations.push_back("a row of the view differs: " + engine::base::to_hex(key));
-    }
-  }
-  for (const auto& [key, value] : rebuilt) {
-    if (!live.contains(key)) violations.push_back("the view lacks a row: " + engine::base::to_hex(key));
-  }
+  for (std::string& each : differences({disk.rows().begin(), disk.rows().end()}, *made))
+    violations.push_back(std::move(each));
 }
 
 std::string dump(const view::MemoryDisk& disk, std::uint16_t partitions) {

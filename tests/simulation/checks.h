@@ -15,7 +15,7 @@ void check_chains(const engine::view::MemoryDisk& disk, std::uint16_t partitions
 
 /// J1: a view made anew from records alone has the same rows.
 void check_view(const engine::view::MemoryDisk& disk, const engine::fold::Registry& kinds,
-                std::uint16_t partitions, std::vector<std::string>& violations);
+                std::vector<std::string>& violations);
 
 /// All records in the order of their time, a line each, for whoever looks for a bug.
 std::string dump(const engine::view::MemoryDisk& disk, std::uint16_t partitions);

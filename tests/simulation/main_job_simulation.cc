@@ -317,7 +317,7 @@ class MainJob {
   void check_end() {
     if (!result_.violations.empty()) return;
     check_chains(engine_.disk(), kPartitions, "simulation", result_.violations);
-    check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
+    check_view(engine_.disk(), kinds_, result_.violations);
     for (std::size_t at = 0; at < kRuns; ++at) {
       const run::State state = history_.state_of(streams_[at]);
       const Json result = history_.result_of(streams_[at]);

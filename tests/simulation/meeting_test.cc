@@ -87,7 +87,7 @@ class Meetings {
                   .polled = [] {},
                   .max_polls = 3'000'000});
     EXPECT_EQ(met_, kRuns * kMeetings);
-    check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
+    check_view(engine_.disk(), kinds_, result_.violations);
     for (const auto& violation : result_.violations) ADD_FAILURE() << violation;
     for (const auto& [step, times] : starts_) EXPECT_EQ(times, 1) << step;
     EXPECT_EQ(starts_.size(), kRuns * kMeetings);

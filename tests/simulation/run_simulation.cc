@@ -230,7 +230,7 @@ class RunSimulation {
   void check_end() {
     if (!result_.violations.empty()) return;
     check_chains(engine_.disk(), kPartitions, "simulation", result_.violations);
-    check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
+    check_view(engine_.disk(), kinds_, result_.violations);
     std::size_t operations = 0;
     for (std::size_t at = 0; at < kRuns; ++at) {
       const run::State state = history_.state_of(streams_[at]);

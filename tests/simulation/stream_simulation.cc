@@ -224,7 +224,7 @@ class Simulation {
   void check_end() {
     if (!result_.violations.empty()) return;
     check_chains(engine_.disk(), kPartitions, "simulation", result_.violations);
-    check_view(engine_.disk(), kinds_, kPartitions, result_.violations);
+    check_view(engine_.disk(), kinds_, result_.violations);
     for (std::size_t at = 0; at < kStreams; ++at) check_stream(at);
     for (const auto& [key, times] : outside_.all()) {
       if (!options_.crashes && times != 1) violation("performed " + std::to_string(times) + " times: " + key);

@@ -6,6 +6,7 @@
 
 #include "engine/codec/record.h"
 #include "engine/view/keys.h"
+#include "engine/view/read_row.h"
 
 namespace sandglass::engine::journal::kafka {
 namespace {
@@ -62,10 +63,7 @@ base::Result<AppliedView> AppliedView::open(ViewStore store, const JournalMeta& 
 }
 
 base::Result<std::optional<std::string>> AppliedView::row(const std::string& key) const {
-  auto found = store_.view.scan_now({.first = key, .last = key + '\0', .limit = 1});
-  if (!found) return std::unexpected(found.error());
-  if (found->rows.empty()) return std::optional<std::string>();
-  return std::optional(std::move(found->rows.front().value));
+  return view::read_row(store_.view, key);
 }
 
 std::optional<base::Hash256> AppliedView::hash_of(core::Sequence sequence) const {

@@ -7,19 +7,12 @@
 #include "engine/codec/header.h"
 #include "engine/codec/record.h"
 #include "engine/view/keys.h"
+#include "engine/view/read_row.h"
 
 namespace sandglass::engine::journal {
 namespace {
 
 namespace keys = ::sandglass::engine::view;
-
-/// The value of one row; empty optional: it is not there.
-base::Result<std::optional<std::string>> read_row(const view::View& view, const std::string& key) {
-  auto found = view.scan_now({.first = key, .last = key + '\0', .limit = 1});
-  if (!found) return std::unexpected(found.error());
-  if (found->rows.empty()) return std::optional<std::string>();
-  return std::optional(std::move(found->rows.front().value));
-}
 
 template <class Int>
 std::string fixed(void (*put)(std::string&, Int), Int value) {
@@ -48,9 +41,9 @@ std::vector<view::ViewChange> meta_rows(const JournalMeta& meta) {
 }
 
 base::Result<JournalMeta> read_meta(const view::View& view) {
-  const auto format = read_row(view, keys::meta_key(keys::MetaRow::format));
-  const auto id = read_row(view, keys::meta_key(keys::MetaRow::journal_id));
-  const auto partitions = read_row(view, keys::meta_key(keys::MetaRow::partitions));
+  const auto format = view::read_row(view, keys::meta_key(keys::MetaRow::format));
+  const auto id = view::read_row(view, keys::meta_key(keys::MetaRow::journal_id));
+  const auto partitions = view::read_row(view, keys::meta_key(keys::MetaRow::partitions));
   if (!format) return std::unexpected(format.error());
   if (!id) return std::unexpected(id.error());
   if (!partitions) return std::unexpected(partitions.error());
@@ -68,9 +61,9 @@ base::Result<JournalMeta> read_meta(const view::View& view) {
     return damaged("the journal's identity rows are damaged");
   const std::uint16_t count = keys::get_u16(**partitions);
   if (count < 1 || count > keys::kStreamBuckets) return damaged("the journal's partition count is damaged");
-  const auto key_check = read_row(view, keys::meta_key(keys::MetaRow::key_check));
+  const auto key_check = view::read_row(view, keys::meta_key(keys::MetaRow::key_check));
   if (!key_check) return std::unexpected(key_check.error());
-  const auto folder_id = read_row(view, keys::meta_key(keys::MetaRow::folder_id));
+  const auto folder_id = view::read_row(view, keys::meta_key(keys::MetaRow::folder_id));
   if (!folder_id) return std::unexpected(folder_id.error());
   return JournalMeta{.journal_id = **id,
                      .partitions = count,
@@ -101,7 +94,7 @@ base::Status check_tail(const view::View& view, const JournalMeta& meta, core::P
                         const core::OrderLink& link) {
   base::Hash256 before = codec::genesis_chain(meta.journal_id, partition);
   if (link.sequence > 1) {
-    const auto row = read_row(view, keys::order_key(partition, link.sequence - 1));
+    const auto row = view::read_row(view, keys::order_key(partition, link.sequence - 1));
     if (!row) return std::unexpected(row.error());
     if (!*row) {
       return damaged("order row " + std::to_string(link.sequence - 1) + " of partition " +
@@ -164,7 +157,7 @@ std::optional<base::WallMs> newest_record_ms(const view::View& view, const Journ
 }
 
 base::Result<core::OwnerEpoch> read_owner_epoch(const view::View& view, core::PartitionId partition) {
-  const auto epoch = read_row(view, keys::owner_epoch_key(partition));
+  const auto epoch = view::read_row(view, keys::owner_epoch_key(partition));
   if (!epoch) return std::unexpected(epoch.error());
   if (!*epoch) return 0;
   if ((*epoch)->size() != 8)
@@ -211,7 +204,7 @@ base::Result<std::vector<core::OrderedRecord>> RowReader::read_order(core::Parti
     if (!key) return damaged("an order row of partition " + std::to_string(partition) + " has a bad key");
     auto link = codec::decode_order(key->sequence, row.value);
     if (!link) return std::unexpected(link.error());
-    auto stored = read_row(view_, keys::record_key(link->stream, link->stream_seq));
+    auto stored = view::read_row(view_, keys::record_key(link->stream, link->stream_seq));
     if (!stored) {
       base::Error error = stored.error();
       error.message =
