@@ -79,9 +79,9 @@ TEST(EraseTest, NothingThatWasWrittenInsideIsOnTheDiskAfterwards) {
   Sandbox box = rig.make();
   const UniqueFd image = image_below(rig.folder());
   ASSERT_TRUE(image);
-  ASSERT_TRUE(box.run("yes " + std::string(kWord) + " | head -c 4M > secret; sync -f secret").ok());
+  ASSERT_TRUE(box.run("yes " + std::string(kWord) + " | head -c 4M > secret; sync secret").ok());
   ASSERT_EQ(::fsync(image.get()), 0);  // as a minute would do
-  ASSERT_TRUE(box.run("yes " + std::string(kWord) + "-2 | head -c 4M > later; sync -f later").ok());
+  ASSERT_TRUE(box.run("yes " + std::string(kWord) + "-2 | head -c 4M > later; sync later").ok());
   struct stat about{};
   ASSERT_EQ(::fstat(image.get(), &about), 0);
   const std::string path =
