@@ -14,9 +14,26 @@ using taskfile::Condition;
 
 constexpr std::size_t kMaxMatches = 1'000;
 constexpr int kMaxGroups = 10;
+/// A task of one MiB can name a value a hundred thousand times; nothing that is larger could be kept anyway.
+constexpr std::size_t kMaxFilled = std::size_t{8} << 20;
 
 std::unexpected<base::Error> bad(std::string what) {
   return base::fail(base::Code::arguments_invalid, std::move(what));
+}
+
+std::size_t size_of(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  return value.is_structured() ? value.dump().size() : sizeof(double);
+}
+
+/// Takes so much of `room`.
+base::Status take(std::size_t& room, std::size_t bytes) {
+  if (bytes > room) {
+    return bad("with its values filled in it has more than " + std::to_string(kMaxFilled >> 20) +
+               " MiB; put large things into files");
+  }
+  room -= bytes;
+  return {};
 }
 
 /// A scalar as it stands inside a longer text.
@@ -106,10 +123,13 @@ const Json* field_of(const Json& result, std::string_view path) {
 }
 
 base::Status extract_into(Json& result, const std::vector<taskfile::Extract>& extracts) {
+  std::size_t room = kMaxFilled;
   for (const taskfile::Extract& extract : extracts) {
     const Json* from = field_of(result, extract.from);
     if (extract.regex.empty()) {
-      result[extract.name] = from == nullptr ? Json() : Json(*from);
+      Json found = from == nullptr ? Json() : Json(*from);
+      if (auto taken = take(room, size_of(found)); !taken) return taken;
+      result[extract.name] = std::move(found);
       continue;
     }
     if (from == nullptr || !from->is_string()) {
@@ -122,7 +142,9 @@ base::Status extract_into(Json& result, const std::vector<taskfile::Extract>& ex
       return bad("extract \"" + extract.name + "\": the regular expression has no group " +
                  std::to_string(extract.group));
     }
-    result[extract.name] = matches_of(regex, from->get<std::string>(), extract.group, extract.all);
+    Json found = matches_of(regex, from->get_ref<const std::string&>(), extract.group, extract.all);
+    if (auto taken = take(room, size_of(found)); !taken) return taken;
+    result[extract.name] = std::move(found);
   }
   return {};
 }
@@ -139,22 +161,23 @@ const Json* PlanValues::find(std::string_view path) const {
 base::Result<Json> PlanValues::fill(std::string_view text) const {
   const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) return bad("the arguments are no JSON");
-  return filled(parsed);
+  std::size_t room = kMaxFilled;
+  return filled(parsed, room);
 }
 
-base::Result<Json> PlanValues::filled(const Json& value) const {
-  if (value.is_string()) return filled_text(value.get<std::string>());
+base::Result<Json> PlanValues::filled(const Json& value, std::size_t& room) const {
+  if (value.is_string()) return filled_text(value.get_ref<const std::string&>(), room);
   if (!value.is_structured()) return value;
   Json out = value;
   for (auto& item : out) {
-    auto inner = filled(item);
+    auto inner = filled(item, room);
     if (!inner) return inner;
     item = *std::move(inner);
   }
   return out;
 }
 
-base::Result<Json> PlanValues::filled_text(const std::string& text) const {
+base::Result<Json> PlanValues::filled_text(const std::string& text, std::size_t& room) const {
   std::string out;
   std::size_t at = 0;
   while (at < text.size()) {
@@ -172,6 +195,7 @@ base::Result<Json> PlanValues::filled_text(const std::string& text) const {
     const Json* value = find(path);
     if (value == nullptr)
       return bad("there is no value ${" + path + "}: its action was skipped or has no such field");
+    if (auto taken = take(room, size_of(*value)); !taken) return std::unexpected(taken.error());
     if (open == 0 && close + 1 == text.size()) return *value;
     auto piece = text_of(*value, path);
     if (!piece) return std::unexpected(piece.error());
@@ -188,7 +212,8 @@ base::Result<Json> PlanValues::value_or_null(const std::string& json) const {
     const bool one = text.starts_with("${") && text.find('}') == text.size() - 1;
     if (one && find(std::string_view(text).substr(2, text.size() - 3)) == nullptr) return Json();
   }
-  return filled(parsed);
+  std::size_t room = kMaxFilled;
+  return filled(parsed, room);
 }
 
 base::Result<bool> PlanValues::holds(const Condition& condition) const {

@@ -24,14 +24,14 @@ class PlanValues {
 
   /// `text` is JSON. A string that is one "${…}" becomes that value; inside a longer string the value's text
   /// is put in (texts as they are, other scalars as JSON). "$${" stands for "${". arguments_invalid: a value
-  /// that is not there.
+  /// that is not there, or all values together are too large.
   base::Result<Json> fill(std::string_view text) const;
   /// What is not there counts as null. arguments_invalid: a comparison that makes no sense.
   base::Result<bool> holds(const taskfile::Condition& condition) const;
 
  private:
-  base::Result<Json> filled(const Json& value) const;
-  base::Result<Json> filled_text(const std::string& text) const;
+  base::Result<Json> filled(const Json& value, std::size_t& room) const;
+  base::Result<Json> filled_text(const std::string& text, std::size_t& room) const;
   const Json* find(std::string_view path) const;
   base::Result<Json> value_or_null(const std::string& json) const;
 
@@ -39,8 +39,8 @@ class PlanValues {
 };
 
 /// Adds each extract as a field of the result: the first match of its group, null if there is none, or all of
-/// them. Patterns see lines ("^" and "$" match at line ends). arguments_invalid: no pattern, or no text to
-/// search.
+/// them. Patterns see lines ("^" and "$" match at line ends). arguments_invalid: no pattern, no text to
+/// search, or too much was found.
 base::Status extract_into(Json& result, const std::vector<taskfile::Extract>& extracts);
 
 /// A field of a result: "out", "json.items.0.id". Null if it is not there.

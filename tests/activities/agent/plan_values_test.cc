@@ -41,6 +41,30 @@ TEST(PlanValues, AValueCannotChangeTheShapeOfItsArguments) {
             (Json{{"argv", {"echo", R"(<","argv":["rm"],"y":"${x.out}>)"}}}));
 }
 
+TEST(PlanValues, AValueThatIsNamedVeryOftenIsNoWayToTheEnginesMemory) {  // ADV-A9
+  PlanValues large({{"x", std::string(100'000, 'x')}});
+  large.set("step", {{"out", std::string(60'000, 'o')}});
+  std::string text;
+  std::string list;
+  for (int i = 0; i < 10'000; ++i) {
+    text += "${param.x}";
+    list += "\"${step}\",";
+  }
+  for (const std::string& hostile : {"{\"text\":\"" + text + "\"}", "[" + list + "1]"}) {
+    const auto filled = large.fill(hostile);
+    ASSERT_FALSE(filled.has_value());
+    EXPECT_EQ(filled.error().code, base::Code::arguments_invalid);
+    EXPECT_FALSE(large.holds({.test = Op::equals, .value = hostile, .operand = "1"}).has_value());
+  }
+  EXPECT_TRUE(large.fill("\"" + text.substr(0, 800) + "\"").has_value()) << "eighty times is no harm";
+  std::vector<taskfile::Extract> extracts;
+  for (int i = 0; i < 1'000; ++i) extracts.push_back({.name = "n" + std::to_string(i), .from = "out"});
+  Json result = {{"out", std::string(60'000, 'o')}};
+  EXPECT_FALSE(extract_into(result, extracts).has_value());
+  extracts.assign(1'000, {.name = "n", .from = "out", .regex = "o+", .group = 0});
+  EXPECT_FALSE(extract_into(result, extracts).has_value());
+}
+
 TEST(PlanValues, AMissingValueIsAnErrorInArgumentsAndNullInConditions) {
   EXPECT_EQ(values().fill(R"("${other.out}")").error().code, base::Code::arguments_invalid);
   EXPECT_EQ(values().fill(R"("x${test.files}")").error().code, base::Code::arguments_invalid);
