@@ -8,6 +8,7 @@
 
 #include "engine/base/data_folder.h"
 #include "engine/base/hash.h"
+#include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "replay-tools/cli/commands.h"
 #include "replay-tools/cli/output.h"
@@ -25,6 +26,26 @@ base::Status write_all(int fd, std::string_view bytes, const std::string& path) 
   }
   return {};
 }
+
+/// A terminal gets what is safe to show; a character that is cut waits for its rest.
+class Shown {
+ public:
+  std::string take(std::string_view bytes) {
+    held_ += bytes;
+    std::size_t end = held_.size();
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(held_[at]); };
+    while (end > 0 && held_.size() - end < 3 && (byte(end - 1) & 0xC0) == 0x80) --end;
+    end = end > 0 && byte(end - 1) >= 0xC0 ? end - 1 : held_.size();
+    if (end < held_.size() && engine::base::is_utf8(std::string_view(held_).substr(end))) end = held_.size();
+    std::string shown = engine::base::escape_for_terminal(std::string_view(held_).substr(0, end), true);
+    held_.erase(0, end);
+    return shown;
+  }
+  std::string rest() const { return engine::base::escape_for_terminal(held_); }
+
+ private:
+  std::string held_;
+};
 
 /// What is damaged or cut short must not lie there under the name that was asked for.
 void remove_part(int fd, const std::string& path) {
@@ -74,12 +95,16 @@ Outcome artifact_get(Session& session, const ArtifactArgs& args) {
   engine::base::Sha256 hash;
   std::string expected;
   base::Status wrote;
+  const bool terminal = to_stdout && isatty(STDOUT_FILENO) == 1;
+  Shown shown;
   const auto status = (*client)->get_artifact(request, [&](const api::ContentPart& part) {
     if (part.has_artifact()) expected = part.artifact().public_digest();
     hash.update(part.data());
-    wrote = write_all(to_stdout ? STDOUT_FILENO : file.get(), part.data(), args.output);
+    wrote = write_all(to_stdout ? STDOUT_FILENO : file.get(),
+                      terminal ? shown.take(part.data()) : part.data(), args.output);
     return wrote.has_value();
   });
+  if (terminal && wrote) wrote = write_all(STDOUT_FILENO, shown.rest(), args.output);
   const auto digest = hash.finish();
   const bool whole = wrote && status && digest.view() == expected;
   if (!whole && !to_stdout) remove_part(file.get(), args.output);

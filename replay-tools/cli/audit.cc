@@ -16,7 +16,7 @@ using base::Code;
 using nlohmann::ordered_json;
 
 std::string dump(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
 
 ordered_json report_json(const audit::Report& report) {

@@ -87,7 +87,7 @@ ordered_json frame_json(const debugger::Frame& frame, const std::vector<engine::
 void print_frame(const replay::Timeline& timeline, const debugger::Frame& frame, bool json) {
   const auto slots = slots_of(timeline, frame);
   if (json) {
-    print_line(frame_json(frame, slots).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_line(frame_json(frame, slots).dump(-1, ' ', true, ordered_json::error_handler_t::replace));
     return;
   }
   if (frame.seq == 0) {

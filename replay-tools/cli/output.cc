@@ -133,7 +133,7 @@ ordered_json to_value(const google::protobuf::Message& message) {
 }
 
 std::string dump(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ std::string show_duration(std::int64_t ms);
 std::string show_bytes(std::uint64_t bytes);
 
 /// One line of JSON: field names as in the schema, enums by name, bytes as hex, but fields that hold JSON as
-/// JSON.
+/// JSON. ASCII only, as all JSON here: what came from outside may be looked at on a terminal.
 std::string to_json(const google::protobuf::Message& message);
 /// What a failed command prints: {"error": 1404, "name": "engine_unreachable", "message": "…"}.
 std::string error_json(unsigned code, std::string_view name, std::string_view message);

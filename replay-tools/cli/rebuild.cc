@@ -79,7 +79,7 @@ void print(bool json, const rebuild::Report& report, const std::string& kept) {
     out["damaged"] = ordered_json::array();
     for (const auto& each : report.damaged)
       out["damaged"].push_back({{"stream", each.stream.text()}, {"seq", each.seq}, {"what", each.what}});
-    print_line(out.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_line(out.dump(-1, ' ', true, ordered_json::error_handler_t::replace));
     return;
   }
   for (const auto& each : report.damaged) {

@@ -11,7 +11,7 @@ from harness import places, tasks
 from harness.case import Case
 from harness.waiting import wait_until
 
-COMPLETED, CANCELLED, DENIED, DETACHED = 0, 21, 24, 130
+COMPLETED, INVALID, CANCELLED, DENIED, DETACHED = 0, 3, 21, 24, 130
 INTERRUPT = b"\x03"
 
 
@@ -195,6 +195,23 @@ class ApprovalsOnATerminal(Case):
         self.assertIn(b"harmless", shown)
         terminal.type(b"n\n")
         terminal.end()
+
+    # ADV-B6, FR-118: the same of an artifact's bytes and of JSON, where C1 controls need no escape.
+    def test_artifacts_and_json_do_not_reach_the_terminal_as_they_are(self):
+        path = self.folder / "artifact.yaml"
+        path.write_text('name: shown\nplan: [{name: keep, artifact: {name: a.txt, text: "harml\\u00e9ss'
+                        f'{RED}\\u009b2J\\u202Etxt\\n"}}}}]\n')
+        run = self.cli.must("run", path).values[0]["run_id"]
+        bad = self.folder / "bad.yaml"
+        bad.write_text('name: "x\\u009b2J\\u202E"\nplan: []\n')
+        for call, status, kept in ((["artifact", "get", run, "a.txt"], COMPLETED, "harml\u00e9ss".encode()),
+                                   (["--json", "run", bad], INVALID, b"x\\u009b2J"),
+                                   (["run", bad], INVALID, b"2J")):
+            terminal = Terminal(self.data, *call)
+            self.assertEqual(terminal.end(), status, terminal.text())
+            self.assertIn(kept, terminal.shown)
+            for hostile in (b"\x1b[31mt", b"\x1b[2J", "\u009b".encode(), "\u202e".encode()):
+                self.assertNotIn(hostile, terminal.shown)
 
     def test_without_a_terminal_nobody_is_asked_and_nothing_decided(self):
         run, approval = self.ask()
