@@ -1,10 +1,13 @@
 // Intents through the engine-side adapter, the executor, libcurl and real sockets to a server that counts.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <csignal>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -247,7 +250,7 @@ TEST_F(EffectsTest, WhatBrokeOffAfterSendingIsUnknownAndIsNeverTriedAgain) {
   for (const bool reset : {false, true}) {
     for (const std::string& answer : answers) {
       requests = 0;
-      serve([&](Peer& peer, const std::string& head) {
+      serve([this, answer, reset](Peer& peer, const std::string& head) {
         (void)body_of(peer, head);
         ++effects;
         peer.send(answer);
@@ -397,36 +400,40 @@ TEST_F(EffectsTest, TheExecutorsEndMakesOpenIntentsUnknownAndTheWaitsStartAnew) 
 TEST_F(EffectsTest, TlsIsVerifiedAgainstTheNameBeforeAnythingIsSent) {
   const tests::support::TlsIdentity right(name);
   const tests::support::TlsIdentity wrong_name("other.example.com");
-  const tests::support::TlsIdentity* shown = &right;
   raw = true;
-  std::string got;
-  serve([&](Peer& peer, const std::string&) {
-    got = tests::support::serve_one_over_tls(*shown, peer.fd(),
-                                             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-  });
+  // What the server reads of the one connection that comes; it may end after the effect.
+  const auto serve_one_as = [&](const tests::support::TlsIdentity& shown) {
+    auto got = std::make_shared<std::promise<std::string>>();
+    serve([got, &shown](Peer& peer, const std::string&) {
+      got->set_value(tests::support::serve_one_over_tls(shown, peer.fd(),
+                                                        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    });
+    return got->get_future();
+  };
+  std::future<std::string> got = serve_one_as(right);
   auto get = intent(url("/x", "https"), "");
   get.method = "GET";
   const EffectResult unknown_authority = run(get);
   EXPECT_EQ(unknown_authority.outcome, Outcome::not_done) << unknown_authority.message;
-  EXPECT_EQ(got, "");
+  EXPECT_EQ(got.get(), "");
 
   ca_file = testing::TempDir() + "effects-ca-" + std::to_string(::getpid()) + ".pem";
   right.write_certificate(ca_file);
   start();
   get.id = ++last_id;
+  got = serve_one_as(right);
   const EffectResult fine = run(get);
   EXPECT_EQ(fine.outcome, Outcome::done) << fine.message;
   EXPECT_EQ(fine.body, "ok");
-  EXPECT_TRUE(got.starts_with("GET /x HTTP/1.1\r\n")) << got;
+  EXPECT_THAT(got.get(), testing::StartsWith("GET /x HTTP/1.1\r\n"));
 
-  got.clear();
-  shown = &wrong_name;
   wrong_name.write_certificate(ca_file);
   start();
   get.id = ++last_id;
+  got = serve_one_as(wrong_name);
   const EffectResult other_name = run(get);
   EXPECT_EQ(other_name.outcome, Outcome::not_done) << other_name.message;
-  EXPECT_EQ(got, "");
+  EXPECT_EQ(got.get(), "");
   ::unlink(ca_file.c_str());
 }
 
