@@ -104,12 +104,13 @@ void Loop::turn(int wait_ms) {
   SG_CHECK(count >= 0 || errno == EINTR, "epoll_wait failed");
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    if (event.data.u64 == 0) {
+    const std::uint64_t watch_id = event.data.u64;  // a copy: the kernel's struct is packed
+    if (watch_id == 0) {
       std::uint64_t ignored;
       (void)!read(wake_.get(), &ignored, sizeof ignored);
       continue;
     }
-    const auto found = watches_.find(event.data.u64);
+    const auto found = watches_.find(watch_id);
     if (found == watches_.end()) continue;
     const std::shared_ptr<Watch> watch = found->second;  // it may unwatch itself
     watch->ready(event.events);

@@ -133,7 +133,8 @@ class Rig {
     (void)!::send((barrier ? inside.barrier : inside.control).get(), bytes.data(), bytes.size(),
                   MSG_DONTWAIT | MSG_NOSIGNAL);
     turn();
-    drain(inside.control.get());
+    // the host may have ended that sandbox
+    if (!launcher_.inside.empty()) drain(launcher_.inside.begin()->second.control.get());
   }
   void die() {
     if (launcher_.inside.empty()) return;
