@@ -18,14 +18,18 @@ void Gate::set_identities(std::shared_ptr<const identity::State> state) {
   identities_ = std::move(state);
 }
 
+void Gate::set_reason(std::string why_nobody_is_admitted) {
+  const std::lock_guard lock(mutex_);
+  reason_ = std::move(why_nobody_is_admitted);
+}
+
 base::Result<identity::Caller> Gate::identify(std::optional<std::string_view> authorization) const {
   std::shared_ptr<const identity::State> identities;
   {
     const std::lock_guard lock(mutex_);
+    if (!identities_) return base::fail(Code::unavailable, reason_);
     identities = identities_;
   }
-  if (!identities)
-    return base::fail(Code::unavailable, "the engine is still opening its data folder; try again");
   if (!authorization) {
     return base::fail(Code::unauthenticated,
                       "the call carries no token; choose one with --as NAME or SANDGLASS_TOKEN");

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "engine/base/result.h"
@@ -37,6 +38,9 @@ class Gate {
 
   /// The identity stream's newest durable state; until it is set everyone is turned away.
   void set_identities(std::shared_ptr<const identity::State> state);
+
+  /// Until then everyone is told so.
+  void set_reason(std::string why_nobody_is_admitted);
 
   /// A place at the gate, given back at destruction.
   class Pass {
@@ -76,6 +80,7 @@ class Gate {
   GateLimits limits_;
   mutable std::mutex mutex_;
   std::shared_ptr<const identity::State> identities_;
+  std::string reason_ = "the engine is still opening its data folder; try again";
   std::atomic<std::uint32_t> calls_{0}, streams_{0};
   std::atomic<std::uint64_t> admitted_{0}, unauthenticated_{0}, denied_{0}, overloaded_{0};
 };

@@ -257,6 +257,9 @@ YamlHandler kafka_mapping(YamlProblems& problems, Config& config) {
                               kafka.client.push_back(setting);
                             })},
        {"client_file", read_text("kafka.client_file", problems, kafka.client_file)},
+       {"lease_ms", read_number("kafka.lease_ms", problems, kafka.lease_ms, 6'000, 300'000)},
+       {"accept_loss", read_bool("kafka.accept_loss", problems, kafka.accept_loss)},
+       {"take_over", read_bool("kafka.take_over", problems, kafka.take_over)},
        {"republish_from_view", read_bool("kafka.republish_from_view", problems, kafka.republish_from_view)},
        {"publish_interval_ms",
         read_number("kafka.publish_interval_ms", problems, kafka.publish_interval_ms, 10, 60'000)}});

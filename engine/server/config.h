@@ -65,7 +65,10 @@ struct KafkaSettings {
   std::vector<std::string> client;  // name=value of the Kafka client: security.protocol, ssl.*, sasl.*
   std::string client_file;          // more of them, one a line, for what is secret
   std::uint32_t publish_interval_ms = 1000;
+  std::uint32_t lease_ms = 10'000;   // an engine that is not heard of for so long is taken over from (J27)
+  bool take_over = false;            // does not wait for that: the one that serves is fenced
   bool republish_from_view = false;  // what the topic has lost is published again from this folder (J26)
+  bool accept_loss = false;          // a view that does not fit the topic is set aside and made anew (J26)
 };
 
 struct EngineSettings {

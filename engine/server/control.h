@@ -1,7 +1,8 @@
 // The channel between supervisor and engine: short text messages on a SOCK_SEQPACKET pair, one descriptor may
 // ride on each.
-//   engine → supervisor: "ready" | "busy" | "idle" (nothing is open and nobody is connected) | "error CODE
-//   MESSAGE" supervisor → engine: "effect" + the socket of a new sandglass-effect
+//   engine → supervisor: "ready" | "standby" (another engine serves) | "busy" | "idle" (nothing is open and
+//                        nobody is connected) | "error CODE MESSAGE"
+//   supervisor → engine: "effect" + the socket of a new sandglass-effect
 #pragma once
 
 #include <optional>

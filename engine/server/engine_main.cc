@@ -157,6 +157,13 @@ base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, 
                 server::separation_check(found->separation, *confined)};
 }
 
+/// A signal waits, or the supervisor has gone. Takes nothing: the watch will hear what there is.
+bool shall_end(int signals, int control) {
+  std::array<pollfd, 2> polled = {{{signals, POLLIN, 0}, {control, 0, 0}}};
+  return poll(polled.data(), polled.size(), 0) > 0 &&
+         (polled[0].revents != 0 || (polled[1].revents & (POLLHUP | POLLERR)) != 0);
+}
+
 base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
                          server::ControlChannel& control) {
   sigset_t ended;
@@ -174,14 +181,21 @@ base::Result<Exit> serve(const server::ServerArguments& arguments, pid_t parent,
   auto lock = base::FileLock::take(opened->folder.file("lock"));
   if (!lock) return std::unexpected(lock.error());
   SG_CRASH_POINT("engine.folder_locked");
-  auto engine = server::compose::Engine::open(opened->folder, opened->config, opened->separation,
-                                              base::UniqueFd(arguments.effect_fd),
-                                              [fd = lost.get(), &why_lost](const base::Error& error) {
-                                                if (!why_lost) why_lost = error;
-                                                const std::uint64_t one = 1;
-                                                if (write(fd, &one, sizeof one) < 0)
-                                                  std::abort();  // nobody would end this process
-                                              });
+  auto engine = server::compose::Engine::open(
+      opened->folder, opened->config, opened->separation, base::UniqueFd(arguments.effect_fd),
+      {.lost =
+           [fd = lost.get(), &why_lost](const base::Error& error) {
+             if (!why_lost) why_lost = error;
+             const std::uint64_t one = 1;
+             if (write(fd, &one, sizeof one) < 0) std::abort();  // nobody would end this process
+           },
+       .standing_by =
+           [&control] {
+             if (control.fd() >= 0 && !control.send("standby"))
+               base::log(base::LogLevel::warning, "supervisor_gone", {});
+           },
+       .ends = [&control, fd = signals.get()] { return shall_end(fd, control.fd()); }});
+  if (!engine && engine.error().code == base::Code::cancelled) return Exit::ok;
   if (!engine) return std::unexpected(engine.error());
   SG_CRASH_POINT("engine.before_ready");
   if (control.fd() >= 0) {

@@ -311,6 +311,9 @@ void Supervisor::hear_engine() {
       SG_CRASH_POINT("supervisor.engine_ready");
       engine_.failures /= 2;  // it got that far: be quicker next time
       tell_ready("ready");
+    } else if (text == "standby") {
+      was_ready_ = true;
+      tell_ready("standby");
     } else if (text == "idle" && options_.exit_when_idle) {
       base::log(LogLevel::info, "idle", {});
       stopping_ = true;

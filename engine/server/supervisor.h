@@ -25,7 +25,7 @@ struct SupervisorOptions {
   std::string config_path;            // empty: the data folder's own
   std::vector<std::string> settings;  // passed on to the engine
   bool exit_when_idle = false;
-  int ready_fd = -1;  // gets "ready\n" once, or "error CODE MESSAGE\n"
+  int ready_fd = -1;  // gets once "ready\n", "standby\n" or "error CODE MESSAGE\n"
 };
 
 /// Thread rule: one thread, which must be the process's main thread and its only one.

@@ -42,10 +42,10 @@ std::vector<char*> pointers(std::vector<std::string>& arguments) {
   return argv;
 }
 
-/// "ready" or "error CODE MESSAGE".
+/// "ready", "standby" (every call is told who serves) or "error CODE MESSAGE".
 base::Status parse_report(std::string line, const std::string& log) {
   while (!line.empty() && line.back() == '\n') line.pop_back();
-  if (line == "ready") return {};
+  if (line == "ready" || line == "standby") return {};
   unsigned code = 0;
   if (line.starts_with("error ")) {
     const char* begin = line.data() + 6;

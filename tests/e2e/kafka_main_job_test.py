@@ -8,6 +8,8 @@ from harness.case import Case
 from harness.kafka import Brokers
 from harness.main_job import Job
 
+FOLDER = 8
+
 
 class KafkaMainJob(Case):
 
@@ -74,6 +76,33 @@ class KafkaMainJob(Case):
         waiting.approve(approval)
         self.assertEqual(waiting.wait_for_end()["summary"]["status"], "completed", waiting.describe())
         self.assertEqual(self.outside.effects(), 2)
+        self.assert_history_is_good()
+        server.stop()
+        self.assert_history_replays()
+
+    def test_a_topic_that_lost_its_records_stays_closed_until_an_operator_chooses(self):
+        server = self.kafka_server("lost")
+        job = Job.start(self.cli, self.outside)
+        job.approve_and_wait()
+        before = job.show()
+        server.stop()
+        self.brokers.delete_topic("lost")
+        report = server.start()
+        self.assertTrue(report.startswith("error 1112 "), report)
+        for choice in ("kafka.republish_from_view=true", "kafka.accept_loss=true"):
+            self.assertIn(choice, report)
+        self.assertEqual(server.wait(), FOLDER)
+        server.settings = ["kafka.republish_from_view=true"]
+        self.start(server)
+        self.assertEqual(job.show(), before)
+        self.assert_history_is_good()
+        server.stop()
+        self.assert_history_replays()
+        self.brokers.delete_topic("lost")
+        server.settings = ["kafka.accept_loss=true"]
+        self.start(server)
+        self.assertEqual(self.cli.must("list").value.get("runs", []), [])
+        self.assertEqual(len(list((self.data / "journal").glob("set-aside-*"))), 1)
         self.assert_history_is_good()
         server.stop()
         self.assert_history_replays()

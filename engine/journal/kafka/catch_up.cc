@@ -79,7 +79,10 @@ base::Status CatchUp::take(const Message& message) {
   const bool diverged = judgement.verdict == Verdict::diverged;
   return base::fail(diverged ? base::Code::journal_diverged : base::Code::journal_incomplete,
                     "partition " + std::to_string(view_.partition()) + ", offset " +
-                        std::to_string(message.offset) + ": " + judgement.why);
+                        std::to_string(message.offset) + ": " + judgement.why +
+                        ". Nothing was changed. Look who may write to the topic; if its history is the right "
+                        "one, start once with --set kafka.accept_loss=true, which keeps the view aside and "
+                        "makes it anew from the topic");
 }
 
 base::Status CatchUp::apply(const Envelope& envelope, const Message& message, core::OrderedRecord record) {

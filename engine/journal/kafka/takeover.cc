@@ -152,8 +152,8 @@ void Takeover::everything_read(const Now& now) {
              " to " + std::to_string(had) +
              " were acknowledged and are in this folder's view: the brokers have lost them. Nothing "
              "was changed. To publish them again from here, start once with --set "
-             "kafka.republish_from_view=true; to accept the loss, stop the engine and move the folder's "
-             "journal away"});
+             "kafka.republish_from_view=true; to accept the loss, once with --set kafka.accept_loss=true, "
+             "which keeps the view aside and makes it anew from the topic"});
   }
   times_.read = now.monotonic_ns;
   SG_CRASH_POINT("kafka.read");

@@ -16,6 +16,7 @@
 #include "engine/api/refusal_log.h"
 #include "engine/api/rpc_server.h"
 #include "engine/api/run_list.h"
+#include "engine/api/standby_api.h"
 #include "engine/base/log.h"
 #include "engine/base/steady_clock.h"
 #include "engine/base/system_ports.h"
@@ -89,6 +90,7 @@ struct Engine::Parts {
   std::unique_ptr<api::Backend> backend;
   std::unique_ptr<api::Methods> methods;
   std::unique_ptr<api::RefusalLog> refusals;
+  std::unique_ptr<api::StandbyApi> standby;  // while another engine serves
   std::unique_ptr<api::RpcServer> server;
 
   /// Streams that are parked as damaged; asked by the API's threads.
@@ -98,7 +100,9 @@ struct Engine::Parts {
   std::uint64_t records_when_counted = ~0ULL;
   bool work_is_open = true;
 
-  base::Status open_storage();
+  api::RpcOptions rpc_options() const;
+  StandbyPorts standby_ports(const OpenPorts& ports);
+  base::Status open_storage(const OpenPorts& ports);
   base::Result<std::unique_ptr<shard::ShardSet>> open_shards();
   base::Status open_loop(base::UniqueFd effect, std::function<void(const base::Error&)> on_lost);
   base::Status open_api();
@@ -110,14 +114,39 @@ struct Engine::Parts {
   void fill_status(::sandglass::v1::StatusReply& status, bool checks) const;
 };
 
-base::Status Engine::Parts::open_storage() {
+api::RpcOptions Engine::Parts::rpc_options() const {
+  return {.socket = folder.api_socket(),
+          .tcp = config.listen_tcp,
+          .max_message_bytes = config.limits.request_bytes};
+}
+
+StandbyPorts Engine::Parts::standby_ports(const OpenPorts& ports) {
+  return {
+      .standing_by =
+          [this, told = ports.standing_by](const std::string& served_by) {
+            if (!standby) {
+              auto started = api::StandbyApi::start(rpc_options(), loop, clock);
+              if (!started) {
+                base::log(base::LogLevel::warning, "standby_unheard", {{"reason", started.error().message}});
+                return;
+              }
+              standby = std::move(*started);
+              told();
+            }
+            standby->set_reason("this engine stands by: " + served_by +
+                                " serves this journal. Call that one, or try again: this one takes over "
+                                "when the other's lease ends");
+          },
+      .ends = ports.ends,
+      .lost = [this, lost = ports.lost](
+                  const base::Error& error) { loop.post([lost, error](shard::ShardSet&) { lost(error); }); }};
+}
+
+base::Status Engine::Parts::open_storage(const OpenPorts& ports) {
   auto key = folder.tenant_key();
   if (!key) return std::unexpected(key.error());
   tenant_key = std::move(*key);
   for (auto& kind : all_kinds()) kinds.add(std::move(kind));
-  auto store = blob::FileBlobStore::open_folder(folder.blobs(), random);
-  if (!store) return std::unexpected(store.error());
-  blobs = std::move(*store);
   auto opened = compose::open_storage({.folder = folder,
                                        .config = config,
                                        .kinds = kinds,
@@ -129,8 +158,15 @@ base::Status Engine::Parts::open_storage() {
                                            [this] {
                                              loop.wake();
                                              durable.signal();
-                                           }});
+                                           },
+
+                                       .standby = standby_ports(ports)});
   if (!opened) return std::unexpected(opened.error());
+  standby.reset();
+  // Only now: opening the store ends what another engine has begun to write there.
+  auto store = blob::FileBlobStore::open_folder(folder.blobs(), random);
+  if (!store) return std::unexpected(store.error());
+  blobs = std::move(*store);
   storage = std::move(*opened);
   reader = std::make_unique<journal::RowReader>(*storage.view);
   reads = std::make_unique<shard::ViewReads>(*storage.view);
@@ -222,10 +258,7 @@ base::Status Engine::Parts::open_api() {
                        }});
   methods = api::engine_methods(*backend);
   refusals = std::make_unique<api::RefusalLog>(loop, clock, tenant_key);
-  auto started = api::RpcServer::start({.socket = folder.api_socket(),
-                                        .tcp = config.listen_tcp,
-                                        .max_message_bytes = config.limits.request_bytes},
-                                       gate, *methods, *refusals);
+  auto started = api::RpcServer::start(rpc_options(), gate, *methods, *refusals);
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
   return {};
@@ -297,15 +330,14 @@ Engine::~Engine() {
 }
 
 base::Result<std::unique_ptr<Engine>> Engine::open(const base::DataFolder& folder, const Config& config,
-                                                   Check separation, base::UniqueFd effect,
-                                                   std::function<void(const base::Error&)> on_lost) {
+                                                   Check separation, base::UniqueFd effect, OpenPorts ports) {
   auto parts = std::make_unique<Parts>(folder, config, std::move(separation));
   parts->started_ms = parts->clock.wall_ms();
   const auto began = parts->clock.monotonic_ns();
   std::unique_ptr<Engine> engine(new Engine(std::move(parts)));
   Parts& opened = *engine->parts_;
-  if (auto status = opened.open_storage(); !status) return std::unexpected(status.error());
-  if (auto status = opened.open_loop(std::move(effect), std::move(on_lost)); !status)
+  if (auto status = opened.open_storage(ports); !status) return std::unexpected(status.error());
+  if (auto status = opened.open_loop(std::move(effect), ports.lost); !status)
     return std::unexpected(status.error());
   opened.recovered_ms = (opened.clock.monotonic_ns() - began) / 1'000'000;
   if (auto status = opened.open_api(); !status) return std::unexpected(status.error());

@@ -19,15 +19,22 @@
 
 namespace sandglass::engine::server::compose {
 
+struct OpenPorts {
+  /// The journal is lost (J6): the process must then end. Comes from the loop's thread.
+  std::function<void(const base::Error&)> lost;
+  /// Another engine serves, this one stands by and tells its callers so. Comes within open, once.
+  std::function<void()> standing_by;
+  /// Asked while it stands by: the process shall end.
+  std::function<bool()> ends;
+};
+
 /// Thread rule: open, close and the questions from one thread.
 class Engine {
  public:
   /// Blocking: opens the folder (which the caller has locked), recovers, begins to answer. `separation` is
-  /// for `doctor`. `effect` is the socket of sandglass-effect, if there is one. `on_lost` comes from the
-  /// loop's thread when the journal is lost (J6): the process must then end.
+  /// for `doctor`. `effect` is the socket of sandglass-effect, if there is one.
   static base::Result<std::unique_ptr<Engine>> open(const base::DataFolder& folder, const Config& config,
-                                                    Check separation, base::UniqueFd effect,
-                                                    std::function<void(const base::Error&)> on_lost);
+                                                    Check separation, base::UniqueFd effect, OpenPorts ports);
   ~Engine();
 
   /// The socket of a new sandglass-effect; the former one has ended.

@@ -1,8 +1,11 @@
 #include "engine/server/compose/storage.h"
 
 #include <array>
+#include <filesystem>
 #include <utility>
+#include <vector>
 
+#include "engine/base/log.h"
 #include "engine/journal/kafka/cluster/topics.h"
 #include "engine/journal/kafka/journal.h"
 #include "engine/journal/rocksdb/journal.h"
@@ -16,6 +19,7 @@ namespace kafka = journal::kafka;
 
 constexpr unsigned kReaderThreads = 2;
 constexpr std::int64_t kTopicTimeoutMs = 30'000;
+constexpr const char* kAside = "set-aside-";
 
 std::string random_name(base::Random& random) {
   std::array<std::uint8_t, 16> bytes{};
@@ -53,6 +57,25 @@ base::Status open_embedded(const StorageOptions& options, Storage& storage) {
                         " is a view of a Kafka journal: its records are on the topic. Set journal: kafka");
 }
 
+/// Until this engine has the lease, unless it shall take over from whoever has it.
+base::Status begin_leasing(const StorageOptions& options, const std::string& journal_id,
+                           kafka::KafkaJournal& journal, Storage& storage) {
+  const KafkaSettings& wanted = options.config.kafka;
+  auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
+  if (!settings) return std::unexpected(settings.error());
+  auto self = lease_name(options.folder, options.tenant_key, options.random);
+  if (!self) return std::unexpected(self.error());
+  auto lease = Lease::open({.settings = std::move(*settings),
+                            .topic = wanted.topic,
+                            .group = journal_id,
+                            .self = *self,
+                            .session_ms = wanted.lease_ms,
+                            .on_lost = options.standby.lost});
+  if (!lease) return std::unexpected(lease.error());
+  storage.lease = std::move(*lease);
+  return wait_for_lease(*storage.lease, journal, *self, wanted, options.standby);
+}
+
 base::Status open_kafka(const StorageOptions& options, Storage& storage) {
   const KafkaSettings& wanted = options.config.kafka;
   auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
@@ -84,6 +107,7 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
        .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
+  if (auto leased = begin_leasing(options, journal_id, **opened, storage); !leased) return leased;
   // All side by side: each waits for the brokers most of the time.
   for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition)
     (*opened)->begin_owning(partition);
@@ -94,18 +118,51 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
   return {};
 }
 
-}  // namespace
+/// A view that does not fit its topic is kept, unmodified, beside the one that is made anew (J26).
+base::Status set_aside(const StorageOptions& options, const base::Error& why) {
+  namespace fs = std::filesystem;
+  const fs::path view = options.folder.journal();
+  const fs::path aside = view / (std::string(kAside) + std::to_string(options.clock.wall_ms()));
+  std::error_code failed;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(view, failed)) {
+    if (!entry.path().filename().string().starts_with(kAside)) files.push_back(entry.path());
+  }
+  if (!failed) fs::create_directory(aside, failed);
+  for (const fs::path& file : files) {
+    if (!failed) fs::rename(file, aside / file.filename(), failed);
+  }
+  if (failed)
+    return std::unexpected(base::system_error("cannot set the view aside in", aside, failed.value()));
+  base::log(base::LogLevel::warning, "view_set_aside", {{"folder", aside.string()}, {"reason", why.message}});
+  return {};
+}
 
-base::Result<Storage> open_storage(const StorageOptions& options) {
+base::Result<Storage> open_kind(const StorageOptions& options) {
   Storage storage;
   const bool on_kafka = options.config.journal == JournalKind::kafka;
   if (auto status = on_kafka ? open_kafka(options, storage) : open_embedded(options, storage); !status)
     return std::unexpected(status.error());
+  return storage;
+}
+
+}  // namespace
+
+base::Result<Storage> open_storage(const StorageOptions& options) {
+  auto opened = open_kind(options);
+  if (!opened && options.config.kafka.accept_loss &&
+      (opened.error().code == base::Code::journal_diverged ||
+       opened.error().code == base::Code::journal_incomplete)) {
+    if (auto status = set_aside(options, opened.error()); !status) return std::unexpected(status.error());
+    opened = open_kind(options);
+  }
+  if (!opened) return opened;
+  Storage& storage = *opened;
   if (auto ours = check_belongings(storage.meta, options.folder, options.tenant_key); !ours)
     return std::unexpected(ours.error());
   if (const auto newest = journal::newest_record_ms(*storage.view, storage.meta))
     options.clock.not_before(*newest);
-  return storage;
+  return opened;
 }
 
 }  // namespace sandglass::engine::server::compose

@@ -2,7 +2,8 @@
 // beside it.
 //
 //   embedded   records and rows in one database of the data folder
-//   kafka      records on a topic; the folder's database is a view of it, made anew when it is gone
+//   kafka      records on a topic; the folder's database is a view of it, made anew when it is gone. While
+//              another engine serves the topic, opening waits (standby.h)
 //
 // Thread rule: open from one thread, before anything else; the parts as they say. Ownership: `kinds` and the
 // options' clock and random outlive it. Errors: those of database, journal and topic checks; topic_foreign or
@@ -19,6 +20,7 @@
 #include "engine/journal/journal.h"
 #include "engine/journal/kafka/client/client.h"
 #include "engine/journal/rows/rows.h"
+#include "engine/server/compose/standby.h"
 #include "engine/server/config.h"
 #include "engine/view/rocksdb/database.h"
 #include "engine/view/rocksdb/view.h"
@@ -34,6 +36,7 @@ struct StorageOptions {
   base::Random& random;
   std::function<void()> wake;       // the view has news
   std::function<void()> completed;  // the journal has news
+  StandbyPorts standby;             // kafka
 };
 
 /// In the order in which they begin; they end in the opposite one.
@@ -42,6 +45,7 @@ struct Storage {
   std::unique_ptr<view::RocksView> view;
   std::unique_ptr<fold::Projector> projector;                    // kafka
   std::unique_ptr<journal::kafka::client::KafkaClient> brokers;  // kafka
+  std::unique_ptr<Lease> lease;                                  // kafka; given up after the journal
   std::unique_ptr<journal::Journal> journal;
   journal::JournalMeta meta;
 };

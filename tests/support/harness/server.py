@@ -26,7 +26,7 @@ class Server:
         self._mark = f"SANDGLASS_TEST_SERVER={uuid.uuid4().hex}"
 
     def start(self, environment=None, seconds=30):
-        """Starts it and returns its report: "ready", or "error CODE MESSAGE", or how it ended without."""
+        """Starts it and returns its report: "ready", "standby", "error CODE MESSAGE", or how it ended without."""
         reading, writing = os.pipe()
         command = [self.program, "--data", str(self.data), "--ready-fd", str(writing)]
         if self.config:

@@ -21,10 +21,13 @@ namespace sandglass::engine::journal::kafka {
 class Node {
  public:
   /// `folder` outlives the node and any crash of it; empty: one of its own.
-  Node(const std::string& bootstrap, const std::string& topic, std::string folder = {})
+  Node(const std::string& bootstrap, const std::string& topic, std::string folder = {},
+       std::int64_t delivery_timeout_ms = 30'000)
       : folder_(folder.empty() ? own_folder_.file("view") : std::move(folder)) {
-    auto opened = client::KafkaClient::open(
-        {.settings = {.bootstrap = bootstrap}, .topic = topic, .journal_id = topic});
+    auto opened = client::KafkaClient::open({.settings = {.bootstrap = bootstrap},
+                                             .topic = topic,
+                                             .journal_id = topic,
+                                             .delivery_timeout_ms = delivery_timeout_ms});
     EXPECT_TRUE(opened) << opened.error().message;
     client_ = std::move(*opened);
     reopen();

@@ -16,7 +16,7 @@ namespace sandglass::engine::journal::kafka {
 namespace {
 
 constexpr int kWriters = 8;
-constexpr int kRounds = 20;
+constexpr int kRounds = 15;
 constexpr std::uint64_t kMostSpins = 400'000;  // beyond the moment in which a transaction gets its partition
 
 /// Until the broker says this; false: it said that it has failed.

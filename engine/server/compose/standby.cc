@@ -1,0 +1,125 @@
+#include "engine/server/compose/standby.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/server/compose/belongings.h"
+
+namespace sandglass::engine::server::compose {
+namespace {
+
+using base::Code;
+using journal::kafka::client::LeaseHolder;
+
+constexpr std::int64_t kLookEveryMs = 200;
+constexpr std::size_t kIdBytes = 8;
+
+std::string short_id(std::string_view bytes) {
+  return base::to_hex(bytes.substr(0, kIdBytes));
+}
+
+/// Which blob store it is, whichever way leads to it: a file in it, made by the first engine that asks.
+base::Result<std::string> store_id(const std::string& blobs, base::Random& random) {
+  if (::mkdir(blobs.c_str(), 0700) != 0 && errno != EEXIST)
+    return std::unexpected(base::system_error("cannot make the blob folder", blobs, errno));
+  const std::string path = blobs + "/id";
+  if (::access(path.c_str(), F_OK) != 0) {
+    std::array<std::uint8_t, kIdBytes> bytes{};
+    random.fill(bytes);
+    const std::string made = base::to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    // Beside it first: of two engines that do so at once one is the first, and both read that one's.
+    const std::string mine = path + "." + made;
+    if (auto written = base::write_whole_file(mine, made + "\n"); !written)
+      return std::unexpected(written.error());
+    const bool linked = ::link(mine.c_str(), path.c_str()) == 0 || errno == EEXIST;
+    const int reason = errno;
+    ::unlink(mine.c_str());
+    if (!linked) return std::unexpected(base::system_error("cannot make the file", path, reason));
+  }
+  auto text = base::read_whole_file(path, 64, base::Links::refuse);
+  if (!text) return std::unexpected(text.error());
+  while (!text->empty() && text->back() == '\n') text->pop_back();
+  if (text->size() == 2 * kIdBytes && text->find_first_not_of("0123456789abcdef") == std::string::npos)
+    return text;
+  return base::fail(Code::record_damaged,
+                    "the file " + path + " does not name a blob store; remove it and start again");
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+base::Status check_holder(const LeaseHolder& holder, const LeaseHolder& self, const std::string& topic) {
+  if (holder.key != self.key) {
+    return base::fail(Code::topic_foreign,
+                      holder.text() + " serves topic " + topic +
+                          ", and its tenant key is another: give this folder a copy of its keys/tenant, or "
+                          "choose another topic with kafka.topic");
+  }
+  if (holder.blobs != self.blobs) {
+    return base::fail(Code::topic_foreign,
+                      holder.text() + " serves topic " + topic +
+                          ", and keeps its blobs where this engine cannot reach them: what stands by must "
+                          "have the same blob store. Mount one shared folder as `blobs` of both data "
+                          "folders, or choose another topic with kafka.topic");
+  }
+  return {};
+}
+
+/// Why the view cannot be kept warm, if waiting does not change it.
+base::Status stand_by(journal::kafka::KafkaJournal& journal) {
+  for (core::PartitionId partition = 0; partition < journal.meta().partitions; ++partition) {
+    const auto standing = journal.standing(partition);
+    if (standing.error && standing.error->code != Code::unavailable) return std::unexpected(*standing.error);
+    journal.stand_by(partition);  // no change where it does already
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Result<LeaseHolder> lease_name(const base::DataFolder& folder, const std::string& tenant_key,
+                                     base::Random& random) {
+  auto blobs = store_id(folder.blobs(), random);
+  if (!blobs) return std::unexpected(blobs.error());
+  return LeaseHolder{.host = host_name(),
+                     .process = std::to_string(::getpid()),
+                     .folder = folder.id(),
+                     .blobs = std::move(*blobs),
+                     .key = short_id(key_check_of(tenant_key))};
+}
+
+base::Status wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal, const LeaseHolder& self,
+                            const KafkaSettings& kafka, const StandbyPorts& ports) {
+  if (kafka.take_over) lease.take();
+  std::string told;
+  while (true) {
+    const Lease::Standing standing = lease.wait(kLookEveryMs);
+    if (standing.error) return std::unexpected(*standing.error);
+    if (standing.state == Lease::State::ours) break;
+    if (kafka.take_over && standing.state == Lease::State::joining) break;  // the other is fenced instead
+    if (ports.ends && ports.ends()) return base::fail(Code::cancelled, "it was told to end");
+    if (standing.state == Lease::State::others) {
+      if (auto fits = check_holder(standing.holder, self, kafka.topic); !fits) return fits;
+      if (std::string holder = standing.holder.text(); holder != told) {
+        base::log(base::LogLevel::info, "stands_by", {{"topic", kafka.topic}, {"serves", holder}});
+        told = std::move(holder);
+        if (ports.standing_by) ports.standing_by(told);
+      }
+    }
+    if (told.empty()) continue;
+    if (auto status = stand_by(journal); !status) return status;
+  }
+  if (!told.empty()) base::log(base::LogLevel::info, "takes_over", {{"topic", kafka.topic}, {"from", told}});
+  return {};
+}
+
+}  // namespace sandglass::engine::server::compose

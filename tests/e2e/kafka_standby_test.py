@@ -1,0 +1,182 @@
+"""Two servers on one Kafka topic: one serves, the other stands by and takes over. They share their blob store, by a mount
+in a mount namespace of the test's own."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from harness.case import Case
+from harness.command_line import CommandLine
+from harness.kafka import Brokers
+from harness.main_job import Job
+from harness.waiting import wait_until
+
+AWAY = 4
+FOLDER = 8
+STANDS_BY = "this engine stands by"
+LEASE_MS = 6000  # the least that brokers allow
+
+
+class KafkaStandby(Case):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.brokers_folder = tempfile.mkdtemp(prefix="sandglass-kafka-")
+        cls.brokers = Brokers(cls.brokers_folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.brokers.stop()
+        shutil.rmtree(cls.brokers_folder, ignore_errors=True)
+        super().tearDownClass()
+
+    def setUp(self):
+        super().setUp()
+        self.outside = self.receiver()
+        self.other_data = self.folder / "other"
+        self.other_cli = CommandLine(self.other_data)
+
+    def configuration(self, topic):
+        return self.outside.configuration() + self.brokers.configuration(topic) + f"  lease_ms: {LEASE_MS}\n"
+
+    def other(self, topic, *, key=True, blobs=True):
+        """A server with a folder of its own, beside the first one's, not yet started."""
+        self.other_data.mkdir(mode=0o700)
+        shutil.copy(self.data / "format", self.other_data)
+        shutil.copytree(self.data / "tokens", self.other_data / "tokens")
+        (self.other_data / "keys").mkdir(mode=0o700)
+        if key:
+            shutil.copy(self.data / "keys" / "tenant", self.other_data / "keys")
+        (self.other_data / "blobs").mkdir(mode=0o700)
+        if blobs:
+            subprocess.run(["mount", "--bind", str(self.data / "blobs"), str(self.other_data / "blobs")], check=True)
+            self.addCleanup(subprocess.run, ["umount", "--lazy", str(self.other_data / "blobs")], check=True)
+        return self.server(self.other_data, config=self.configuration(topic), start=False)
+
+    def folder_id(self, data):
+        return (data / "id").read_text()
+
+    def assert_stands_by(self, cli, serving_data):
+        """It answers, and says who serves."""
+        answer = wait_until(lambda: (lambda ended: ended if STANDS_BY in ended.output + ended.errors else None)(cli.call("list")),
+                            "an engine that says that it stands by")
+        self.assert_error(answer, 1004, AWAY, f"data folder {self.folder_id(serving_data)}")
+
+    def wait_until_serves(self, cli):
+        wait_until(lambda: cli.call("list").status == 0, "an engine that serves")
+
+    def finish(self, cli, server, data):
+        self.assertIs(cli.must("audit", "verify").value["good"], True)
+        self.assertEqual(server.stop(), 0)
+        self.assert_history_replays(data)
+
+    def test_when_the_one_that_serves_is_killed_the_other_goes_on_with_its_runs(self):
+        first = self.server(config=self.configuration("killed"))
+        second = self.other("killed")
+        self.assertEqual(second.start(), "standby")
+        self.assert_stands_by(self.other_cli, self.data)
+        job = Job.start(self.cli, self.outside)
+        approval = job.wait_for_approval()
+        first.kill()
+        moved = Job(self.other_cli, job.run_id)
+        self.wait_until_serves(self.other_cli)
+        moved.approve(approval)
+        detail = moved.wait_for_end()
+        self.assertEqual(detail["summary"]["status"], "completed", moved.describe())
+        self.assertEqual(self.outside.effects(), 1)
+        # The first one comes back, and finds that it is no longer the one that serves.
+        self.assertEqual(first.start(), "standby")
+        self.assert_stands_by(self.cli, self.other_data)
+        self.assertEqual(first.stop(), 0)
+        self.finish(self.other_cli, second, self.other_data)
+
+    def test_one_that_is_stopped_in_the_midst_of_its_work_steps_down_when_it_goes_on(self):
+        first = self.server(config=self.configuration("stopped"))
+        second = self.other("stopped")
+        self.assertEqual(second.start(), "standby")
+        job = Job.start(self.cli, self.outside)
+        approval = job.wait_for_approval()
+        runs = [self.cli.must("start", "hello", "--input", '{"count":300,"pause_ms":50}').value["run_id"]
+                for _ in range(8)]
+        job.approve(approval)
+        engine = first.child("engine")
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            self.wait_until_serves(self.other_cli)
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        first.wait_for_child("engine", other_than=engine)
+        self.assert_stands_by(self.cli, self.other_data)
+        moved = Job(self.other_cli, job.run_id)
+        self.assertEqual(moved.wait_for_end()["summary"]["status"], "completed", moved.describe())
+        self.assertEqual(self.outside.effects(), 1)
+        for run in runs:
+            shown = Job(self.other_cli, run).wait_for_end()
+            self.assertEqual(shown["summary"]["status"], "completed")
+        self.assertEqual(first.stop(), 0)
+        self.finish(self.other_cli, second, self.other_data)
+
+    def test_one_that_is_told_to_takes_over_from_another_that_serves(self):
+        first = self.server(config=self.configuration("told"))
+        second = self.other("told")
+        second.settings = ["kafka.take_over=true"]
+        run = self.cli.must("start", "hello", "--input", '{"count":100,"pause_ms":50}').value["run_id"]
+        engine = first.child("engine")
+        self.assertEqual(second.start(), "ready", second.log_text())
+        first.wait_for_child("engine", other_than=engine)
+        self.assert_stands_by(self.cli, self.other_data)
+        shown = Job(self.other_cli, run).wait_for_end()
+        self.assertEqual(shown["summary"]["status"], "completed")
+        self.assertEqual(first.stop(), 0)
+        self.finish(self.other_cli, second, self.other_data)
+
+    def hello(self, cli):
+        """The id of a run that has ended."""
+        run = cli.must("start", "hello", "--input", '{"count":3,"pause_ms":10}').value["run_id"]
+        self.assertEqual(Job(cli, run).wait_for_end()["summary"]["status"], "completed")
+        return run
+
+    def test_a_view_of_another_history_than_the_topic_has_is_set_aside_when_the_operator_says_so(self):
+        first = self.server(config=self.configuration("replaced"))
+        self.hello(self.cli)
+        first.stop()
+        self.brokers.delete_topic("replaced")
+        second = self.other("replaced")
+        self.assertEqual(second.start(), "standby")  # the first one's session has not ended
+        self.wait_until_serves(self.other_cli)
+        run = self.hello(self.other_cli)
+        second.stop()
+        report = first.start()
+        self.assertEqual(first.wait(), FOLDER)
+        said = report + first.log_text()
+        self.assertIn("1111", said)
+        self.assertIn("kafka.accept_loss=true", said)
+        first.settings = ["kafka.accept_loss=true"]
+        first.start()
+        self.wait_until_serves(self.cli)
+        self.assertEqual([each["run_id"] for each in self.cli.must("list").value["runs"]], [run])
+        self.assertEqual(len(list((self.data / "journal").glob("set-aside-*"))), 1)
+        self.finish(self.cli, first, self.data)
+
+    def test_one_that_could_not_go_on_with_the_work_does_not_stand_by(self):
+        self.server(config=self.configuration("apart"))
+        report = self.other("apart", blobs=False).start()
+        self.assertTrue(report.startswith("error 1905 "), report)
+        self.assertIn("blobs", report)
+        shutil.rmtree(self.other_data)
+        report = self.other("apart", key=False).start()
+        self.assertTrue(report.startswith("error 1905 "), report)
+        self.assertIn("tenant key", report)
+
+
+if __name__ == "__main__":
+    if os.environ.get("SANDGLASS_TEST_NAMESPACE") != "mount":
+        os.environ["SANDGLASS_TEST_NAMESPACE"] = "mount"
+        root = [] if os.geteuid() == 0 else ["--map-root-user"]
+        os.execvp("unshare", ["unshare", *root, "--mount", sys.executable, *sys.argv])
+    unittest.main(verbosity=2)
