@@ -33,6 +33,17 @@ Json destinations(const taskfile::Task& task) {
   return {{"allow", std::move(allow)}};
 }
 
+/// The end of a text, from the beginning of a line where there is one near enough; no white space after it.
+std::string last_lines(std::string text) {
+  constexpr std::size_t kMost = 200;
+  text.resize(text.find_last_not_of(" \t\r\n") + 1);  // npos + 1 is 0
+  if (text.size() <= kMost) return text;
+  text.erase(0, text.size() - kMost);
+  if (const auto line = text.find('\n'); line != std::string::npos) return text.substr(line + 1);
+  while (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0U) == 0x80U) text.erase(0, 1);
+  return text;
+}
+
 /// A command that ended badly ends the plan, unless the plan says that it looks at that itself.
 base::Status command_status(const Json& result) {
   if (result.value("exit_code", 0) == 0 && !result.value("timed_out", false)) return {};
@@ -41,10 +52,8 @@ base::Status command_status(const Json& result) {
   if (result.value("timed_out", false)) what = "ran into its time limit";
   for (const Json& hit : result.value("limits_hit", Json::array()))
     what += ", limit reached: " + hit.value("limit", "");
-  const std::string err = result.value("err", "");
-  if (!err.empty())
-    what +=
-        "; its error output ends with: " + err.substr(err.size() - std::min<std::size_t>(err.size(), 200));
+  const std::string err = last_lines(result.value("err", ""));
+  if (!err.empty()) what += "; its error output ends with: " + err;
   return base::fail(base::Code::step_failed,
                     what + "; write allow_failure: true if the plan looks at this itself");
 }

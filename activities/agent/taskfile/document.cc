@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "engine/base/text.h"
 
@@ -36,12 +37,14 @@ std::string token(std::string_view name) {
 
 void Faults::add(const Node& at, std::string_view what) {
   if (lines_.size() >= kMaxFaults) return;
+  Place place;
   std::string line = document_.file;
   // The nearest place that is known: of the value, else of what it stands in.
   std::string pointer = at.pointer;
   for (;;) {
     const auto found = document_.places.find(pointer);
     if (found != document_.places.end()) {
+      place = found->second;
       line += ":" + std::to_string(found->second.line) + ":" + std::to_string(found->second.column);
       break;
     }
@@ -51,12 +54,16 @@ void Faults::add(const Node& at, std::string_view what) {
     }
     pointer.resize(pointer.rfind('/'));
   }
-  lines_.push_back(line + ": " + std::string(what));
+  const auto before = [](const Place& left, const Line& right) {
+    return std::pair(left.line, left.column) < std::pair(right.place.line, right.place.column);
+  };
+  lines_.insert(std::upper_bound(lines_.begin(), lines_.end(), place, before),
+                {place, line + ": " + std::string(what)});
 }
 
 std::unexpected<base::Error> Faults::error() const {
   std::string message;
-  for (const std::string& line : lines_) message += (message.empty() ? "" : "\n") + line;
+  for (const Line& line : lines_) message += (message.empty() ? "" : "\n") + line.text;
   return base::fail(base::Code::task_invalid, message);
 }
 
@@ -73,7 +80,10 @@ Fields::~Fields() {
   for (const auto& [name, value] : node_.value->items()) {
     if (std::ranges::find(known_, name) != known_.end()) continue;
     std::string hint;
-    for (const std::string& known : known_) hint += (hint.empty() ? "" : ", ") + known;
+    std::set<std::string_view> told;  // a field may have been asked for twice
+    for (const std::string& known : known_) {
+      if (told.insert(known).second) hint += (hint.empty() ? "" : ", ") + known;
+    }
     faults_.add({&value, node_.pointer + "/" + token(name)},
                 "unknown field \"" + base::escape_for_terminal(name) + "\" in " + what_ +
                     (hint.empty() ? "" : "; known are: " + hint));
@@ -106,8 +116,9 @@ Node Fields::require(std::string_view name) {
 bool take_text(const Node& node, std::string_view what, Faults& faults, std::string& out) {
   if (!node) return false;
   if (!node.value->is_string()) {
-    faults.add(node,
-               std::string(what) + " must be a text, not " + type_of(*node.value) + "; put it in quotes");
+    const bool single = node.value->is_number() || node.value->is_boolean();
+    faults.add(node, std::string(what) + " must be a text, not " + type_of(*node.value) +
+                         (single ? "; put it in quotes" : ""));
     return false;
   }
   out = node.value->get<std::string>();

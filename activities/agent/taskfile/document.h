@@ -41,11 +41,16 @@ class Faults {
 
   void add(const Node& at, std::string_view what);
   bool empty() const { return lines_.empty(); }
+  /// In the order of the file.
   std::unexpected<base::Error> error() const;
 
  private:
+  struct Line {
+    Place place;
+    std::string text;
+  };
   const Document& document_;
-  std::vector<std::string> lines_;
+  std::vector<Line> lines_;  // sorted
 };
 
 /// The fields of one mapping. What was not asked for is an unknown field.

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "activities/agent/taskfile/arguments.h"
+
 namespace sandglass::activities::agent::taskfile {
 
 namespace {
 
 /// Fields of an action that say what it does; every other name there is a fault.
 constexpr std::string_view kTools[] = {"exec", "put_file", "get_file", "http_request"};
+constexpr std::pair<std::string_view, PlanAction::Kind> kOthers[] = {{"list", PlanAction::Kind::list},
+                                                                     {"diff", PlanAction::Kind::diff},
+                                                                     {"artifact", PlanAction::Kind::artifact},
+                                                                     {"choose", PlanAction::Kind::choose},
+                                                                     {"finish", PlanAction::Kind::finish}};
 
 /// Programs whose "-c" takes a program text: values must reach them as arguments, never spliced into the
 /// text.
@@ -61,12 +68,7 @@ void PlanParser::kind_of_action(Fields& fields, PlanAction& action) {
     ++kinds;
     tool(fields, std::string(tool_name), action);
   }
-  const std::pair<std::string_view, PlanAction::Kind> others[] = {{"list", PlanAction::Kind::list},
-                                                                  {"diff", PlanAction::Kind::diff},
-                                                                  {"artifact", PlanAction::Kind::artifact},
-                                                                  {"choose", PlanAction::Kind::choose},
-                                                                  {"finish", PlanAction::Kind::finish}};
-  for (const auto& [name, kind] : others) {
+  for (const auto& [name, kind] : kOthers) {
     if (!fields.has(name)) continue;
     ++kinds;
     action.kind = kind;
@@ -76,7 +78,7 @@ void PlanParser::kind_of_action(Fields& fields, PlanAction& action) {
     } else if (kind == PlanAction::Kind::finish) {
       finish(node, action);
     } else {
-      action.arguments = arguments(node);
+      action.arguments = arguments(node, name);
     }
   }
   if (kinds != 1 && fields.node()) {
@@ -90,7 +92,7 @@ void PlanParser::tool(Fields& fields, const std::string& tool, PlanAction& actio
   const Node node = fields.get(tool);
   action.kind = PlanAction::Kind::tool;
   action.tool = tool;
-  action.arguments = arguments(node);
+  action.arguments = arguments(node, tool);
   if (tool != "exec" || !node.value->is_object() || !node.value->contains("argv")) return;
   const auto& argv = (*node.value)["argv"];
   if (!argv.is_array() || argv.empty() || !argv[0].is_string()) return;  // the tool's schema says it better
@@ -215,12 +217,13 @@ std::vector<Extract> PlanParser::extracts(const Node& node) {
   return extracts;
 }
 
-std::string PlanParser::arguments(const Node& node) {
+std::string PlanParser::arguments(const Node& node, std::string_view action) {
   if (!node.value->is_object()) {
     faults_.add(node, "this must be a mapping of arguments");
     return "{}";
   }
   check_variables(node);
+  if (source_ == Source::task_file) check_arguments(node, action, faults_);
   return node.value->dump();
 }
 

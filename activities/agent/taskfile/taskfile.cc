@@ -25,8 +25,8 @@ bool stays_below(std::string_view path) {
 
 class TaskParser {
  public:
-  TaskParser(Faults& faults, const std::map<std::string, std::string>& given)
-      : faults_(faults), given_(given) {}
+  TaskParser(Faults& faults, const std::map<std::string, std::string>& given, Source source)
+      : faults_(faults), given_(given), source_(source) {}
 
   Task parse(const Node& root) {
     Fields fields(root, "a task", faults_);
@@ -52,8 +52,8 @@ class TaskParser {
     std::set<std::string> names;
     for (const auto& [name, value] : task_.parameters) names.insert(name);
     const Node plan = fields.require("plan");
-    task_.plan = PlanParser(faults_, names).actions(items_of(plan, "\"plan\"", faults_));
-    if (plan && task_.plan.empty()) faults_.add(plan, "the plan has no action");
+    task_.plan = PlanParser(faults_, names, source_).actions(items_of(plan, "\"plan\"", faults_));
+    if (plan && plan.value->is_array() && plan.value->empty()) faults_.add(plan, "the plan has no action");
     return std::move(task_);
   }
 
@@ -80,7 +80,8 @@ class TaskParser {
       const Node item = fields.get(name);
       if (!is_plain_name(name))
         faults_.add(item, "\"" + name + "\" is no name; use letters, digits, '_' and '-'");
-      if (take_text(item, "a parameter", faults_, value)) task_.parameters[name] = value;
+      take_text(item, "a parameter", faults_, value);
+      task_.parameters[name] = value;  // one of another type has its fault already
     }
     for (const auto& [name, value] : given_) {
       if (task_.parameters.contains(name)) task_.parameters[name] = value;
@@ -173,13 +174,14 @@ class TaskParser {
 
   Faults& faults_;
   const std::map<std::string, std::string>& given_;
+  const Source source_;
   Task task_;
 };
 
 base::Result<Task> parse_task(const Document& document, const Node& root,
-                              const std::map<std::string, std::string>& given) {
+                              const std::map<std::string, std::string>& given, Source source) {
   Faults faults(document);
-  Task task = TaskParser(faults, given).parse(root);
+  Task task = TaskParser(faults, given, source).parse(root);
   if (!faults.empty()) return faults.error();
   return task;
 }
@@ -201,7 +203,7 @@ base::Result<TaskFile> parse_task_yaml(std::string_view text, std::string_view f
                                        const std::map<std::string, std::string>& parameters) {
   auto document = read_yaml(text, file);
   if (!document) return std::unexpected(document.error());
-  auto task = parse_task(*document, {&document->root, ""}, parameters);
+  auto task = parse_task(*document, {&document->root, ""}, parameters, Source::task_file);
   if (!task) return std::unexpected(task.error());
   if (auto known = check_parameters(*task, parameters); !known) return std::unexpected(known.error());
   return TaskFile{*std::move(task), document->root.dump()};
@@ -232,7 +234,7 @@ base::Result<RunInput> parse_run_input(std::string_view json) {
     made.trees = fields.texts("trees");
   }
   if (!faults.empty()) return faults.error();
-  auto parsed = parse_task(*document, task, {});
+  auto parsed = parse_task(*document, task, {}, Source::run_input);
   if (!parsed) return std::unexpected(parsed.error());
   made.task = *std::move(parsed);
   if (made.trees.size() != made.task.inputs.size()) {

@@ -5,7 +5,12 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+
+#include "activities/agent/taskfile/arguments.h"
+#include "activities/gateway/gateway.h"
 
 namespace sandglass::activities::agent::taskfile {
 namespace {
@@ -103,6 +108,55 @@ TEST(TaskFile, AWrongTypeIsNamedWithItsPlace) {
   EXPECT_THAT(fault_of(""), HasSubstr("exactly one YAML document"));
 }
 
+TEST(TaskFile, AWrongArgumentIsNamedWithItsPlaceBeforeAnythingRuns) {
+  const auto action = [](std::string_view text) {
+    return fault_of("name: t\nparameters: {x: y}\nplan:\n  - name: a\n    " + std::string(text) + "\n");
+  };
+  EXPECT_EQ(action("exec: {argv: echo hi}"), "task.yaml:5:12: \"argv\" must be a list, not a text");
+  EXPECT_EQ(action("exec: {argv: [seq, 3]}"),
+            "task.yaml:5:24: each of \"argv\" must be a text, not a number; put it in quotes");
+  EXPECT_EQ(action("exec: {argv: []}"), "task.yaml:5:12: \"argv\" must not be empty");
+  EXPECT_EQ(action("exec: {arvg: [ls]}"),
+            "task.yaml:5:5: \"exec\" needs the field \"argv\"; add it\n"
+            "task.yaml:5:12: unknown field \"arvg\" in \"exec\"; known are: argv, cwd, env, stdin");
+  EXPECT_THAT(action("exec: {argv: [ls], env: {A: 1}}"), HasSubstr("\"A\" must be a text, not a number"));
+  EXPECT_THAT(action("put_file: {path: a, content: b, executable: yes}"), HasSubstr("must be true or false"));
+  EXPECT_THAT(action("http_request: {method: GET, url: 'http://a', settle_ms: soon}"),
+              HasSubstr("must be a whole number"));
+  EXPECT_THAT(action("http_request: {method: GET, url: 'http://a', probe: 'http://a/{key}'}"),
+              HasSubstr("\"probe\" must be a mapping"));
+  EXPECT_THAT(action("artifact: {name: b}"), HasSubstr("give it text, file or blob"));
+  EXPECT_THAT(action("artifact: {name: b, text: c, file: d}"), HasSubstr("give it text, file or blob"));
+  // What becomes of a value is known only when the plan runs.
+  EXPECT_EQ(action("exec: {argv: \"${param.x}\", env: {A: \"${param.x}\"}}"), "no fault");
+}
+
+// A run that was accepted before stays readable: its history is replayed with the same input.
+TEST(TaskFile, ARunsInputIsNotHeldToTheArgumentsOfTheTaskFile) {
+  const auto run =
+      parse_run_input(R"({"task":{"name":"t","plan":[{"name":"a","exec":{"argv":["seq",3]}}]},"trees":[]})");
+  ASSERT_TRUE(run) << run.error().message;
+}
+
+TEST(TaskFile, TheArgumentsThatItKnowsAreThoseOfTheToolsSchemas) {
+  for (const auto& [tool, schema] : gateway::Gateway::with_built_ins().schemas()) {
+    const auto parsed = nlohmann::json::parse(schema);
+    std::set<std::string> of_schema;
+    for (const auto& [name, value] : parsed.at("properties").items()) of_schema.insert(name);
+    if (tool == "http_request")
+      of_schema.insert({"json", "show"});  // the workflow's own, for body and approval
+    std::set<std::string> required = parsed.at("required");
+    std::set<std::string> known;
+    std::set<std::string> needed;
+    for (const Argument& argument : arguments_of(tool)) {
+      known.emplace(argument.name);
+      if (argument.required) needed.emplace(argument.name);
+    }
+    EXPECT_EQ(known, of_schema) << tool;
+    EXPECT_EQ(needed, required) << tool;
+  }
+}
+
 TEST(TaskFile, BadYamlIsNamedWithItsPlace) {
   EXPECT_THAT(fault_of("name: t\nplan: [a\nb: c"),
               AllOf(StartsWith("task.yaml:3:"), HasSubstr("not valid YAML")));
@@ -155,6 +209,12 @@ TEST(TaskFile, AnInputStaysBelowWork) {
 }
 
 TEST(TaskFile, SeveralFaultsAreAllToldAndAControlCharacterIsShownEscaped) {
+  EXPECT_EQ(fault_of("name: t\nparameters: {n: 1}\nplan:\n  - {name: a, exec: {argv: [\"${param.n}\"]}}\n"),
+            "task.yaml:2:14: a parameter must be a text, not a number; put it in quotes");
+  EXPECT_THAT(
+      fault_of("name: t\nbrian: plan\nplan: []\n"),
+      StartsWith("task.yaml:2:1: unknown field \"brian\" in a task; known are: name, goal, session, brain, "
+                 "parameters, template, inputs,"));
   const std::string faults = fault_of(with("x: 1\ny: 2"));
   EXPECT_THAT(faults, AllOf(HasSubstr("2:1: unknown field \"x\""), HasSubstr("3:1: unknown field \"y\"")));
   EXPECT_THAT(fault_of(with("\"a\\e[2Jb\": 1")), HasSubstr("\\x1b"));
