@@ -47,9 +47,12 @@ base::Result<UniqueFd> bound(int family, const sockaddr* address, socklen_t size
   if (family != AF_UNIX) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(fd.get(), address, size) != 0 || listen(fd.get(), kBacklog) != 0) {
     const int reason = errno;
+    const std::string advice =
+        reason == EADDRINUSE ? "; stop what listens there, or choose another address with"
+        : reason == EACCES   ? "; the engine has no right to ports below 1024: choose another with"
+                             : "; choose another address with";
     return base::fail(reason == EADDRINUSE ? Code::address_in_use : Code::io_error,
-                      "cannot listen on " + shown + ": " + std::strerror(reason) +
-                          "; stop what listens there, or choose another address with listen.tcp");
+                      "cannot listen on " + shown + ": " + std::strerror(reason) + advice + " listen.tcp");
   }
   return fd;
 }

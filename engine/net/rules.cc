@@ -124,6 +124,9 @@ base::Result<RuleSet::Rule> RuleSet::parse_one(const RuleText& text) {
   if (!std::ranges::all_of(rule.methods, is_method)) {
     return fail(Code::config_invalid, where + "a method is written in capital letters, like GET");
   }
+  if (text.host.find("://") != std::string::npos) {
+    return fail(Code::config_invalid, where + "a host is a name or an address, without scheme and path");
+  }
   if (text.host.find('/') != std::string::npos) {
     rule.range = parse_range(text.host);
     if (!rule.range)

@@ -182,7 +182,22 @@ YamlHandler network_mapping(YamlProblems& problems, Config& config) {
                            number("sent_bytes_per_host", limits.sent_bytes_per_host, 1ULL << 50)})}});
 }
 
-/// sandbox.templates.NAME.on_limit.LIMIT: report | kill
+/// A list of names of variables; the sandbox host refuses the same ones again.
+YamlHandler variable_names(const std::string& path, YamlProblems& problems, std::vector<std::string>& names) {
+  return read_list(path, problems, [path, &problems, &names](const YAML::Node& item) {
+    const std::string name = item.IsScalar() ? item.Scalar() : std::string();
+    const bool plain =
+        !name.empty() && name.size() <= 128 && (name[0] < '0' || name[0] > '9') &&
+        std::ranges::all_of(name, [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+        });
+    if (!plain || name.starts_with("LD_"))
+      return problems.add(item, "'" + path + "' is a list of variables' names, such as CI; LD_… is refused");
+    names.push_back(name);
+  });
+}
+
+/// sandbox.templates.NAME.on_limit.LIMIT: report | kill; sandbox.templates.NAME.env_allow: [VARIABLE]
 YamlHandler templates_mapping(YamlProblems& problems, Config& config) {
   namespace provider = sandbox_runtime::provider;
   const std::string path = "sandbox.templates";
@@ -201,8 +216,11 @@ YamlHandler templates_mapping(YamlProblems& problems, Config& config) {
         out = text == "kill" ? provider::OnLimit::kill : provider::OnLimit::report;
       });
     }
-    templates.emplace_back(name, mapping(path + "." + name, problems,
-                                         {{"on_limit", mapping(on_limit, problems, std::move(limits))}}));
+    const std::string env_allow = path + "." + name + ".env_allow";
+    templates.emplace_back(name,
+                           mapping(path + "." + name, problems,
+                                   {{"on_limit", mapping(on_limit, problems, std::move(limits))},
+                                    {"env_allow", variable_names(env_allow, problems, tmpl.env_allow)}}));
   }
   return mapping(path, problems, std::move(templates));
 }
@@ -318,8 +336,7 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
              {"max_per_target", number("effects.max_per_target", config.effects.max_per_target, 1, 4096)}})},
        {"sandbox",
         mapping("sandbox", problems,
-                {{"provider", read_text("sandbox.provider", problems, config.sandbox.provider)},
-                 {"disk_floor_mib",
+                {{"disk_floor_mib",
                   number("sandbox.disk_floor_mib", config.sandbox.disk_floor_mib, 0, 1ULL << 30)},
                  {"lease_ms", number("sandbox.lease_ms", config.sandbox.lease_ms, 1000, 86'400'000)},
                  {"adopt_grace_ms",
@@ -352,6 +369,17 @@ base::Status apply_setting(YAML::Node root, const std::string& setting) {
   return {};
 }
 
+/// A setting by itself, so that what is wrong with it is not told of a line in the file.
+base::Status check_setting(const std::string& setting) {
+  Config config;
+  YamlProblems problems("the setting " + setting, /*lines=*/false);
+  YAML::Node root(YAML::NodeType::Map);
+  if (auto applied = apply_setting(root, setting); !applied) return applied;
+  read_top(root, problems, config);
+  if (problems.any()) return base::fail(Code::config_invalid, base::escape_for_terminal(problems.first()));
+  return {};
+}
+
 }  // namespace
 
 base::Result<Config> parse_config(std::string_view text, const std::string& name,
@@ -363,6 +391,7 @@ base::Result<Config> parse_config(std::string_view text, const std::string& name
     if (!root.IsDefined() || root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
     if (root.IsMap()) {
       for (const auto& setting : settings) {
+        if (auto checked = check_setting(setting); !checked) return std::unexpected(checked.error());
         if (auto applied = apply_setting(root, setting); !applied) return std::unexpected(applied.error());
       }
     }

@@ -85,11 +85,11 @@ struct EffectSettings {
 };
 
 struct SandboxSettings {
-  std::string provider;                 // empty: the strongest that works here
   std::uint64_t disk_floor_mib = 1024;  // free space that disk reservations leave alone (V11)
   std::uint32_t lease_ms = 120'000;     // a run is asked after half of it whether it still needs its sandbox
   std::uint32_t adopt_grace_ms = 30'000;  // for so long sandboxes outlive an engine or host (V1)
-  /// By name; the configuration may change what each does on limits (V9).
+  /// By name; the configuration may change what each does on limits (V9), and which variables commands may
+  /// set.
   std::map<std::string, sandbox_runtime::provider::Template> templates =
       sandbox_runtime::provider::built_in_templates();
 };
@@ -119,7 +119,7 @@ struct Config {
 };
 
 /// Parses text; `name` stands for the file in messages. Errors: config_invalid, "name:line: what; what to
-/// do".
+/// do", or "the setting key=value: …" for what --set or $SANDGLASS_SET said.
 base::Result<Config> parse_config(std::string_view text, const std::string& name,
                                   const std::vector<std::string>& settings = {});
 

@@ -19,20 +19,22 @@ namespace sandglass::engine::server {
 /// Collects the first error and lets the rest of the reading go on without effect.
 class YamlProblems {
  public:
-  explicit YamlProblems(std::string name) : name_(std::move(name)) {}
+  /// `lines`: whether what is read has lines that a person could look up.
+  explicit YamlProblems(std::string name, bool lines = true) : name_(std::move(name)), lines_(lines) {}
 
   void add(const YAML::Node& node, const std::string& what) {
     if (first_.empty()) first_ = where(node) + ": " + what;
   }
   std::string where(const YAML::Node& node) const {
     const auto mark = node.Mark();
-    return mark.is_null() ? name_ : name_ + ":" + std::to_string(mark.line + 1);
+    return mark.is_null() || !lines_ ? name_ : name_ + ":" + std::to_string(mark.line + 1);
   }
   bool any() const { return !first_.empty(); }
   const std::string& first() const { return first_; }
 
  private:
   std::string name_;
+  bool lines_;
   std::string first_;
 };
 

@@ -82,9 +82,11 @@ Result<std::vector<std::string>> Sandbox::environment(const frame::v1::HostExec&
   auto variables = provider::runtime_environment(spec_.tmpl);
   for (const auto& variable : request.env()) {
     if (!variables.contains(variable.name()) && !provider::may_set_variable(spec_.tmpl, variable.name())) {
-      return fail(Code::invalid_argument, "variable " + engine::base::quote_for_terminal(variable.name()) +
-                                              " is not on the list that template '" + spec_.tmpl.name +
-                                              "' allows");
+      return fail(Code::invalid_argument,
+                  "variable " + engine::base::quote_for_terminal(variable.name()) +
+                      " is not on the list that template '" + spec_.tmpl.name +
+                      "' allows; the operator's sandbox.templates." + spec_.tmpl.name +
+                      ".env_allow can name it, or the command be run by env NAME=VALUE …");
     }
     variables[variable.name()] = variable.value();
   }

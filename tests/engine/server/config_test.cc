@@ -39,7 +39,7 @@ sandbox:
   lease_ms: 4000
   adopt_grace_ms: 3000
   templates:
-    default: {on_limit: {pids: report, output: kill}}
+    default: {on_limit: {pids: report, output: kill}, env_allow: [CI, DEBUG_2]}
 )",
                                    "f.yaml");
   ASSERT_TRUE(config) << config.error().message;
@@ -65,6 +65,8 @@ sandbox:
   EXPECT_EQ(limits("default").output.on_limit, OnLimit::kill);
   EXPECT_EQ(limits("default").disk.on_limit, OnLimit::automatic);
   EXPECT_EQ(limits("network").output.on_limit, OnLimit::automatic) << "of the named template alone";
+  EXPECT_EQ(config->sandbox.templates.at("default").env_allow, (std::vector<std::string>{"CI", "DEBUG_2"}));
+  EXPECT_TRUE(config->sandbox.templates.at("network").env_allow.empty());
 }
 
 TEST(Config, OnLimitIsSaidForLimitsThatCanBeChosenAndTemplatesThatExist) {
@@ -76,6 +78,14 @@ TEST(Config, OnLimitIsSaidForLimitsThatCanBeChosenAndTemplatesThatExist) {
             std::string::npos);
   EXPECT_NE(problem("sandbox: {templates: {other: {}}}").find("unknown key 'sandbox.templates.other'"),
             std::string::npos);
+}
+
+TEST(Config, AVariableThatCouldNotBePassedInIsRefusedWithItsLine) {
+  for (const char* name : {"LD_PRELOAD", "2X", "A-B", "\"\"", "[a]"}) {
+    EXPECT_TRUE(problem("sandbox:\n  templates:\n    default: {env_allow: [" + std::string(name) + "]}\n")
+                    .starts_with("f.yaml:3: 'sandbox.templates.default.env_allow'"))
+        << name;
+  }
 }
 
 // I5: what is wrong is named with file, line and what to do.
@@ -90,6 +100,8 @@ TEST(Config, ADestinationThatWouldCoverManyOwnersIsAnErrorWithItsLine) {  // ADV
   EXPECT_NE(problem("network:\n  allow:\n    - {host: a.example.com, ports: [0]}\n"), "");
   EXPECT_NE(problem("network:\n  allow:\n    - {host: a.example.com, methods: [get]}\n"), "");
   EXPECT_NE(problem("network:\n  allow:\n    - {ports: [443]}\n"), "");
+  EXPECT_NE(problem("network:\n  allow:\n    - {host: 'https://a.example.com'}\n").find("without scheme"),
+            std::string::npos);
   EXPECT_NE(problem("network:\n  hosts:\n    - {name: a.test, addresses: [b.test]}\n"), "");
   EXPECT_NE(problem("network:\n  hosts:\n    - {name: 127.0.0.1, addresses: [127.0.0.1]}\n"), "");
   EXPECT_NE(problem("network:\n  hosts:\n    - {name: a.test}\n"), "");
@@ -131,7 +143,14 @@ TEST(Config, SettingsWinOverTheFileAndAreCheckedAlike) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->limits.sandboxes, 7U);
   EXPECT_EQ(config->listen_tcp, "127.0.0.1:1");
-  EXPECT_FALSE(parse_config("", "f.yaml", {"limits.sandbxes=7"}));
+  // No line of the file is to blame.
+  EXPECT_TRUE(parse_config("a: 1", "f.yaml", {"limits.sandbxes=7"})
+                  .error()
+                  .message.starts_with("the setting limits.sandbxes=7: unknown key 'limits.sandbxes'"));
+  EXPECT_TRUE(parse_config("", "f.yaml", {"limits.sandboxes=x"})
+                  .error()
+                  .message.starts_with("the setting limits.sandboxes=x: 'limits.sandboxes' must be"));
+  EXPECT_TRUE(parse_config("kafka: {bootstrap: 'a:1'}", "f.yaml", {"journal=kafka"}));
   EXPECT_EQ(parse_config("", "f.yaml", {"nonsense"}).error().code, base::Code::usage);
   EXPECT_EQ(split_settings("a=1;;b.c=2"), (std::vector<std::string>{"a=1", "b.c=2"}));
 }
