@@ -43,14 +43,17 @@ v1::ApprovalView approval_view(const std::string& id, const approvals::Approval&
 /// A question as JSON: what is unknown and why, and what was to be sent, which is a payload of the run.
 base::Result<std::string> question_text(const journal::Reader& reader, const approvals::Approval& approval) {
   const approvals::Doubt& doubt = *approval.doubt;
-  nlohmann::ordered_json shown = {
-      {"reason", "whether it happened is unknown: " + std::string(base::title_of(doubt.code))},
-      {"target", doubt.target},
-      {"operation", doubt.path},
-      {"key", doubt.key},
-      {"attempt", doubt.attempt},
-      {"sent_ms", doubt.sent_ms},
-      {"unknown_since_ms", doubt.unknown_ms}};
+  // The operation's row of the run has the target's own words.
+  const std::string why = doubt.code == base::Code::operation_unknown
+                              ? "what came back, if anything, does not say so"
+                              : std::string(base::title_of(doubt.code));
+  nlohmann::ordered_json shown = {{"reason", "whether it happened is unknown: " + why},
+                                  {"target", doubt.target},
+                                  {"operation", doubt.path},
+                                  {"key", doubt.key},
+                                  {"attempt", doubt.attempt},
+                                  {"sent_ms", doubt.sent_ms},
+                                  {"unknown_since_ms", doubt.unknown_ms}};
   auto input = read_payload(reader, approval.run, doubt.input);
   if (!input) return std::unexpected(input.error());
   if (*input) {

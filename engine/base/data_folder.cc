@@ -349,6 +349,10 @@ Result<DataFolder> DataFolder::open_read_only(const std::string& path) {
   DataFolder folder;
   folder.path_ = path;
   auto text = read_whole_file(folder.file("format"), 256);
+  if (!text && access(folder.file("format").c_str(), F_OK) != 0 && errno == EACCES) {
+    return fail(Code::io_error, "uid " + std::to_string(geteuid()) + " may not read the data folder " + path +
+                                    "; run this as its owner or as root, or choose another with --data");
+  }
   if (!text) {
     return fail(Code::not_found,
                 "there is no Sandglass data folder at " + path + " (" + text.error().message + ")");

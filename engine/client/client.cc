@@ -101,8 +101,9 @@ struct Client::Impl {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    const std::string scheme = options.address.starts_with('[') ? "ipv6:" : "ipv4:";
     const std::string target =
-        options.address.empty() ? socket_target(options.socket, socket_folder) : "ipv4:" + options.address;
+        options.address.empty() ? socket_target(options.socket, socket_folder) : scheme + options.address;
     channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
     stub = api::Sandglass::NewStub(channel);
   }

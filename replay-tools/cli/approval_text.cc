@@ -67,7 +67,7 @@ std::string argument_lines(const ordered_json& arguments) {
 
 }  // namespace
 
-std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
+std::string approval_text(const Session& session, const ::sandglass::v1::ApprovalView& approval) {
   const bool question = approval.kind() == "outcome";
   std::string out =
       paint(Colour::bold, (question ? "Unknown outcome " : "Approval ") + safe(approval.approval_id())) +
@@ -108,7 +108,7 @@ std::string approval_text(const ::sandglass::v1::ApprovalView& approval) {
   if (!question) out += ", expires " + show_time(approval.expires_ms());
   out += "\n";
   if (question && approval.status() == "waiting") {
-    out += label("answer with") + "sandglass settle " + safe(approval.approval_id()) +
+    out += label("answer with") + session.hint("settle " + approval.approval_id()) +
            " done|not-done|again, once you know\n";
   }
   for (const auto& verdict : approval.verdicts()) {

@@ -4,11 +4,12 @@
 
 #include <string>
 
+#include "replay-tools/cli/session.h"
 #include "schemas/sandglass/v1/approval.pb.h"
 
 namespace sandglass::replay_tools::cli {
 
 /// Lines, escaped and coloured, each ending with a line break.
-std::string approval_text(const ::sandglass::v1::ApprovalView& approval);
+std::string approval_text(const Session& session, const ::sandglass::v1::ApprovalView& approval);
 
 }  // namespace sandglass::replay_tools::cli

@@ -34,8 +34,12 @@ base::Result<api::ApprovalView> find_approval(client::Client& client, const std:
   }
   if (meant.size() == 1) return meant.front();
   if (meant.empty()) {
-    return base::fail(Code::not_found,
-                      id.empty() ? "no approval waits" : "no approval " + id + " is known to this token");
+    const std::string what = kind == "outcome" ? "effect of unknown outcome" : "approval";
+    if (id.empty()) return base::fail(Code::not_found, "no " + what + " waits");
+    if (id.starts_with("run-"))
+      return base::fail(Code::not_found,
+                        "no " + what + " of " + id + " waits, of those that this token may see");
+    return base::fail(Code::not_found, "no approval " + id + " is known to this token");
   }
   return base::fail(Code::usage, std::to_string(meant.size()) +
                                      " approvals wait; name one of them (`sandglass approvals` lists them)");
@@ -73,7 +77,7 @@ Outcome say(Session& session, const ApprovalArgs& args, const Word& word,
     digest = std::string(given->view());
   }
   const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-  if (!session.json()) std::fputs(approval_text(*approval).c_str(), stdout);
+  if (!session.json()) std::fputs(approval_text(session, *approval).c_str(), stdout);
   const bool asks = !args.yes && !session.json() && args.digest.empty();
   if (asks && !terminal) {
     return base::fail(
@@ -144,7 +148,8 @@ Outcome list_approvals(Session& session, const ApprovalArgs& args) {
     print_line(to_json(*waiting));
     return base::Exit::ok;
   }
-  for (const auto& approval : waiting->approvals()) std::fputs(approval_text(approval).c_str(), stdout);
+  for (const auto& approval : waiting->approvals())
+    std::fputs(approval_text(session, approval).c_str(), stdout);
   if (waiting->approvals_size() == 0) print_line(paint(Colour::dim, "nothing waits for a person"));
   return base::Exit::ok;
 }

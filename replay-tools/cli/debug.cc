@@ -137,6 +137,8 @@ class Prompt {
     if (word == "pe") return step(false, Stop::error);
     if (word == "g" || word == "d") return number(word, rest);
     if (word == "st") return state();
+    if (word != "h" && word != "help" && word != "?")
+      print_line("there is no command \"" + safe(word) + "\":");
     print_line(kHelp);
     return true;
   }
@@ -155,7 +157,7 @@ class Prompt {
     std::uint64_t seq = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), seq);
     if (failed != std::errc() || end != text.data() + text.size()) {
-      print_line(kHelp);
+      print_line(word + " takes the number of a record: " + word + " 3");
     } else if (word == "d") {
       if (seq > debugger_.frame().last) return no_such(seq);
       for (const auto& change : debugger_.difference(debugger_.at(), seq))
@@ -172,6 +174,7 @@ class Prompt {
     return true;
   }
   bool state() {
+    if (debugger_.frame().state.empty()) print_line(paint(Colour::dim, "nothing yet"));
     for (const auto& fact : debugger_.frame().state)
       print_line("  " + safe(fact.path) + " = " + safe(fact.value));
     return true;

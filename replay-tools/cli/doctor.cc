@@ -57,8 +57,10 @@ Outcome doctor(Session& session, const DoctorArgs& args) {
     if (auto ready = session.ensure_engine("", {}); !ready) return std::unexpected(ready.error());
   }
   api::StatusReply report;
-  check_folder(*data, report);
-  auto client = session.reach("operator");
+  // The engine at an address has a folder of its own, which is not seen from here.
+  const bool remote = !session.options().address.empty();
+  auto client = session.open("operator");
+  if (!remote) check_folder(*data, report);
   auto status =
       client ? (*client)->status(true) : base::Result<api::StatusReply>(std::unexpected(client.error()));
   if (status) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "replay-tools/cli/approval_text.h"
@@ -16,6 +17,7 @@ namespace sandglass::replay_tools::cli {
 
 namespace {
 
+constexpr std::size_t kLongestWord = 2000;
 constexpr int kLookAgainMs = 500;
 constexpr int kApprovalAppearsMs = 10'000;
 constexpr int kApprovalLookMs = 50;
@@ -126,7 +128,7 @@ class Follower {
       print_line(to_json(approval));
       return true;
     }
-    std::fputs(approval_text(approval).c_str(), stdout);
+    std::fputs(approval_text(session_, approval).c_str(), stdout);
     if (approval.kind() == "outcome") return true;  // its text says how to answer
     if (terminal_ && options_.ask_approvals) {
       ask(approval);
@@ -194,7 +196,7 @@ class Follower {
       api::CancelRunRequest cancel;
       cancel.set_request_id(client::new_request_id());
       cancel.set_run_id(options_.run_id);
-      cancel.set_reason("Ctrl-C");
+      cancel.set_reason("the command was interrupted");
       const auto cancelled = client_.cancel_run(cancel);
       if (!cancelled) std::fprintf(stderr, "sandglass: %s\n", safe(cancelled.error().message).c_str());
       return;
@@ -212,24 +214,31 @@ class Follower {
     return base::Exit::detached;
   }
 
-  /// What the run itself says about its end.
-  std::string reason() {
+  /// What the run itself says about its end: why it failed, or its result's "message".
+  std::string last_word() {
     api::GetRunRequest request;
     request.set_run_id(options_.run_id);
     const auto run = client_.get_run(request);
-    return run && !run->error().empty() ? ": " + safe_block(run->error(), "  ") : "";
+    if (!run) return {};
+    std::string word = run->error();
+    if (const auto result = nlohmann::json::parse(run->result(), nullptr, false); result.is_object()) {
+      const auto message = result.find("message");
+      if (word.empty() && message != result.end() && message->is_string()) word = message->get<std::string>();
+    }
+    while (word.ends_with('\n')) word.pop_back();
+    if (word.size() > kLongestWord) word = word.substr(0, kLongestWord) + "…";
+    return word.empty() ? "" : ": " + safe_block(word, "  ");
   }
 
   Outcome ended() {
     if (session_.json()) return exit_of(last_);
     std::string line = safe(options_.run_id) + " " + status_word(last_.status());
+    if (last_.closed_ms() != 0) line += " after " + show_duration(last_.closed_ms() - last_.started_ms());
     if (last_.error_code() != 0) {
       const auto code = static_cast<base::Code>(last_.error_code());
       line += ": " + std::to_string(last_.error_code()) + " " + std::string(base::title_of(code));
-      line += reason();
     }
-    if (last_.closed_ms() != 0) line += " after " + show_duration(last_.closed_ms() - last_.started_ms());
-    print_line(line);
+    print_line(line + last_word());
     if (last_.status() == api::RUN_STATUS_STUCK) {
       print_line("see why with: " + session_.hint("show " + options_.run_id));
     }

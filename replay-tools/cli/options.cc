@@ -1,6 +1,10 @@
 #include "replay-tools/cli/options.h"
 
+#include <arpa/inet.h>
+
 #include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
 #include <functional>
 #include <string>
 
@@ -27,6 +31,21 @@ constexpr const char* kShared =
     "Every command also takes --data, --as, --address and --json; see `sandglass --help`, which has the exit "
     "codes too.";
 
+/// ADDRESS:PORT with an IPv4 address, or an IPv6 one in brackets: nobody resolves a name for it.
+bool is_endpoint(const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos) return false;
+  std::string host = text.substr(0, colon);
+  const bool v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (v6) host = host.substr(1, host.size() - 2);
+  std::array<unsigned char, 16> bytes{};
+  std::uint16_t port = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + colon + 1, end, port);
+  return inet_pton(v6 ? AF_INET6 : AF_INET, host.c_str(), bytes.data()) == 1 && read.ec == std::errc() &&
+         read.ptr == end && port != 0;
+}
+
 /// All commands with their options. The chosen one is kept as a closure.
 class CommandLine {
  public:
@@ -36,10 +55,15 @@ class CommandLine {
     app_.require_subcommand(1);
     app_.fallthrough();
     app_.set_version_flag("--version", "sandglass 0.1.0");
-    app_.add_option("--data", global_.data, "data folder (default: $SANDGLASS_DATA, else one by user)");
+    app_.add_option("--data", global_.data, "data folder (default: $SANDGLASS_DATA, else one by user)")
+        ->check(
+            [](const std::string& text) { return text.empty() ? "an empty text names no data folder" : ""; });
     app_.add_option("--as", global_.as, "name of the token to use (default: the usual one of the command)");
     app_.add_option("--address", global_.address,
-                    "address of the engine, 127.0.0.1:PORT, instead of the data folder's socket");
+                    "address of the engine, 127.0.0.1:PORT, instead of the data folder's socket")
+        ->check([](const std::string& text) {
+          return is_endpoint(text) ? "" : "\"" + text + "\" is no address and port; write 127.0.0.1:7233";
+        });
     app_.add_flag("--json", global_.json, "output for programs: one JSON value a line");
     server_commands();
     run_commands();
@@ -49,8 +73,15 @@ class CommandLine {
   }
 
   Exit run(int argc, char** argv) {
+    std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    if (!words.empty() && words.front() == "help") {  // help token create: as token create --help
+      words.erase(words.begin());
+      const auto meant = [&](const CLI::App* each) { return each->check_name(words.front()); };
+      if (words.empty() || !app_.get_subcommands(meant).empty()) words.emplace_back("--help");
+    }
+    std::ranges::reverse(words);  // as CLI11 takes them
     try {
-      app_.parse(argc, argv);
+      app_.parse(std::move(words));
     } catch (const CLI::Success& e) {
       app_.exit(e);  // help or version was printed
       return Exit::ok;
@@ -76,6 +107,8 @@ class CommandLine {
       const auto unknown = app_.remaining(true);
       what = unknown.empty() ? "no command is given" : "there is no command \"" + unknown.front() + "\"";
     }
+    // CLI11's own words for a value of the wrong type.
+    if (what.starts_with("Could not convert: ")) what = "this is not a whole number: " + what.substr(19);
     return what + "; see `" + path + " --help`";
   }
 

@@ -1,6 +1,8 @@
 // run: a task file, from the caller's files to the end of the run. The only command that starts a server.
-#include <poll.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "activities/agent/taskfile/taskfile.h"
@@ -27,6 +29,21 @@ std::string beside(const std::string& file, const std::string& path) {
   return slash == std::string::npos ? path : file.substr(0, slash + 1) + path;
 }
 
+base::Error about_input(const std::string& file, const std::string& path, const base::Error& error) {
+  return {error.code, file + ": input \"" + path + "\": " + error.message};
+}
+
+/// What can be seen of the inputs before a server is started for them.
+base::Status inputs_are_there(const std::string& file, const taskfile::Task& task) {
+  for (const auto& input : task.inputs) {
+    const std::string path = beside(file, input.path);
+    if (access(path.c_str(), R_OK) == 0) continue;
+    const base::Error error{Code::file_unreadable, "cannot read " + path + ": " + std::strerror(errno)};
+    return std::unexpected(about_input(file, input.path, error));
+  }
+  return {};
+}
+
 }  // namespace
 
 Outcome run_task(Session& session, const RunArgs& args) {
@@ -35,6 +52,7 @@ Outcome run_task(Session& session, const RunArgs& args) {
   if (!text) return std::unexpected(text.error());
   auto task = taskfile::parse_task_yaml(*text, args.file, args.parameters);
   if (!task) return std::unexpected(task.error());
+  if (auto there = inputs_are_there(args.file, task->task); !there) return std::unexpected(there.error());
   if (auto ready = session.ensure_engine(args.config, args.settings); !ready)
     return std::unexpected(ready.error());
   auto client = session.connect("operator", 30'000);
@@ -43,7 +61,7 @@ Outcome run_task(Session& session, const RunArgs& args) {
   for (const auto& input : task->task.inputs) {
     const std::string folder = beside(args.file, input.path);
     const auto uploaded = (*client)->upload_tree(folder);
-    if (!uploaded) return std::unexpected(uploaded.error());
+    if (!uploaded) return std::unexpected(about_input(args.file, input.path, uploaded.error()));
     if (!session.json()) {
       print_line("uploaded " + safe(input.path) + ": " + std::to_string(uploaded->files()) + " files, " +
                  show_bytes(uploaded->bytes()));
@@ -68,7 +86,11 @@ Outcome run_task(Session& session, const RunArgs& args) {
   const auto outcome = follow(
       session, **client, {.run_id = started->run_id(), .cancel_on_interrupt = true, .ask_approvals = true});
   if (outcome && *outcome != base::Exit::detached && !session.json()) {
-    print_line("artifacts: " + session.hint("artifact list " + started->run_id()));
+    api::ListArtifactsRequest made;
+    made.set_run_id(started->run_id());
+    if (const auto kept = (*client)->list_artifacts(made); kept && kept->artifacts_size() != 0)
+      print_line("artifacts: " + session.hint("artifact list " + started->run_id()));
+    print_line("steps:     " + session.hint("show " + started->run_id()));
     print_line("history:   " + session.hint("debug " + started->run_id()));
   }
   return outcome;

@@ -48,6 +48,16 @@ base::Result<api::RunStatus> parse_status(const std::string& text) {
                                      "; there are running, completed, failed, cancelled, terminated, stuck");
 }
 
+/// The options of a list again, for its next page.
+std::string words_of(const ListArgs& args) {
+  std::string words;
+  if (args.limit != ListArgs().limit) words += "--limit " + std::to_string(args.limit) + " ";
+  for (const auto& status : args.status) words += "--status " + status + " ";
+  if (!args.workflow.empty()) words += "--workflow " + shell_word(args.workflow) + " ";
+  if (!args.user.empty()) words += "--user " + shell_word(args.user) + " ";
+  return words;
+}
+
 Outcome changed(const Session& session, const base::Result<api::CommandReply>& reply,
                 const std::string& run_id, const char* what) {
   if (!reply) return std::unexpected(reply.error());
@@ -117,14 +127,16 @@ Outcome list(Session& session, const ListArgs& args) {
   for (const auto& run : runs->runs()) {
     const bool open = run.closed_ms() == 0;
     const bool damaged = run.error_code() == static_cast<std::uint32_t>(Code::stream_damaged);
+    // A workflow knows nothing of an outcome that only a person can find out.
+    const std::string phase = run.questions() == 0 ? run.phase() : "Waiting for `settle`";
     rows.push_back({run.run_id(), run.workflow(), short_status(run.status()) + (damaged ? " (damaged)" : ""),
-                    open ? run.phase() : "", run.user(), show_time(run.started_ms()),
+                    open ? phase : "", run.user(), show_time(run.started_ms()),
                     show_duration((open ? now : run.closed_ms()) - run.started_ms())});
   }
   print_table(rows);
   if (runs->runs_size() == 0) print_line(paint(Colour::dim, "no runs"));
   if (!runs->next_page_token().empty())
-    print_line("more with: " + session.hint("list --page " + runs->next_page_token()));
+    print_line("more with: " + session.hint("list " + words_of(args) + "--page " + runs->next_page_token()));
   return base::Exit::ok;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -24,9 +25,7 @@ constexpr std::int64_t kPingMs = 2000;
 constexpr int kStartTries = 100;
 constexpr int kTryPauseMs = 100;
 
-base::Error nobody_answers(const std::string& where) {
-  return {Code::engine_unreachable, "no engine answers at " + where + "; start one with `sandglass serve`"};
-}
+}  // namespace
 
 std::string shell_word(const std::string& text) {
   const auto plain = [](unsigned char c) {
@@ -39,7 +38,23 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-}  // namespace
+base::Error Session::nobody_answers() const {
+  if (!options_.address.empty()) {
+    return {Code::engine_unreachable,
+            "no engine answers at " + options_.address +
+                "; it is the address that `listen.tcp` names in the configuration of a "
+                "server that runs"};
+  }
+  const auto path = folder();
+  const std::string where = path ? *path : options_.data;
+  if (access(where.c_str(), F_OK) != 0 && errno == ENOENT) {
+    return {Code::engine_unreachable, "there is no data folder at " + where + ", so no engine answers; `" +
+                                          hint("run TASK.yaml") + "` makes one, or `" + hint("serve") +
+                                          "`; --data names another one"};
+  }
+  return {Code::engine_unreachable,
+          "no engine answers at " + where + "; start one with `" + hint("serve") + "`"};
+}
 
 std::string Session::hint(const std::string& rest) const {
   std::string line = "sandglass ";
@@ -61,6 +76,12 @@ base::Result<std::string> Session::token(const std::string& usual) const {
   if (options_.as.empty()) {
     if (const char* token = std::getenv("SANDGLASS_TOKEN"); token != nullptr && *token != '\0') return token;
   }
+  if (!options_.address.empty() && options_.as.empty() && options_.data.empty()) {
+    // Whoever listens there gets the token: the one of a folder that nobody named goes to no address.
+    return base::fail(Code::unauthenticated,
+                      "with --address, say which token to send there: set SANDGLASS_TOKEN, "
+                      "or name the data folder with --data");
+  }
   const std::string name = options_.as.empty() ? usual : options_.as;
   if (name.find('/') != std::string::npos || name.empty() || name.front() == '.') {
     return base::fail(Code::usage, "--as takes the name of a token, not a path");
@@ -71,7 +92,8 @@ base::Result<std::string> Session::token(const std::string& usual) const {
   // The engine may write there; where it has another uid, this command must not be led to other files by it.
   auto text = base::read_whole_file(file, 256, base::Links::refuse);
   if (!text) {
-    if (access(path->c_str(), F_OK) != 0) return std::unexpected(nobody_answers(*path));
+    if (access((*path + "/tokens").c_str(), F_OK) != 0 && errno == ENOENT)
+      return std::unexpected(nobody_answers());
     return base::fail(Code::unauthenticated, "there is no readable token " + file +
                                                  "; choose another with --as NAME or set SANDGLASS_TOKEN");
   }
@@ -98,8 +120,7 @@ base::Result<std::unique_ptr<client::Client>> Session::reach(const std::string& 
   auto answer = (*connected)->ping(kPingMs);
   if (!answer && answer.error().code == Code::engine_unreachable) {
     // The engine may be away for a moment, but nobody waits ten seconds for one that was never there.
-    auto path = folder();
-    return std::unexpected(nobody_answers(options_.address.empty() && path ? *path : options_.address));
+    return std::unexpected(nobody_answers());
   }
   if (!answer && answer.error().code != Code::unavailable) return std::unexpected(answer.error());
   return connected;
@@ -117,7 +138,7 @@ base::Result<std::unique_ptr<client::Client>> Session::open(const std::string& u
 base::Status Session::ensure_engine(const std::string& config,
                                     const std::vector<std::string>& settings) const {
   if (engine_answers()) return {};
-  if (!options_.address.empty()) return std::unexpected(nobody_answers(options_.address));
+  if (!options_.address.empty()) return std::unexpected(nobody_answers());
   auto data = folder();
   if (!data) return std::unexpected(data.error());
   if (!json()) {

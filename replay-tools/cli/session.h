@@ -39,7 +39,7 @@ class Session {
   base::Result<std::string> folder() const;
 
   /// A client with the token of --as NAME, else of $SANDGLASS_TOKEN, else of `usual` (a file in the data
-  /// folder's `tokens`). Does not call anybody yet.
+  /// folder's `tokens`; with --address only of a folder that --data names). Does not call anybody yet.
   base::Result<std::unique_ptr<client::Client>> connect(const std::string& usual,
                                                         std::int64_t retry_for_ms = 0) const;
   /// As above, and somebody must answer now (engine_unreachable).
@@ -55,8 +55,13 @@ class Session {
 
  private:
   base::Result<std::string> token(const std::string& usual) const;
+  /// engine_unreachable: what to do about it, where this command looked.
+  base::Error nobody_answers() const;
   Global options_;
 };
+
+/// As a word of a shell command that a person pastes.
+std::string shell_word(const std::string& text);
 
 /// "1404" error on standard error, or as JSON; gives the exit code.
 base::Exit report(const base::Error& error, bool json);

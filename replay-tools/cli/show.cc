@@ -48,6 +48,11 @@ void print_head(const Session& session, const api::RunDetail& run) {
   if (summary.cancel_asked() && summary.closed_ms() == 0) status += ", cancelling";
   print_field("status", status);
   if (summary.closed_ms() == 0) print_field("phase", safe(summary.phase()));
+  if (summary.closed_ms() == 0 && summary.questions() != 0) {
+    print_field("waits", "for somebody to say what became of " + std::to_string(summary.questions()) +
+                             (summary.questions() == 1 ? " effect" : " effects") +
+                             " of unknown outcome, below");
+  }
   print_field("started", show_time(summary.started_ms()));
   if (summary.closed_ms() != 0) {
     print_field("ended", show_time(summary.closed_ms()) + " after " +
@@ -95,7 +100,7 @@ void print_operations(const api::RunDetail& run) {
   print_table(rows);
 }
 
-void print_waiting(const api::RunDetail& run) {
+void print_waiting(const Session& session, const api::RunDetail& run) {
   if (run.leases_size() != 0) print_line(paint(Colour::bold, "Sandboxes"));
   for (const auto& lease : run.leases()) {
     std::string line = "  " + safe(lease.path()) + " " + safe(lease.status());
@@ -110,7 +115,7 @@ void print_waiting(const api::RunDetail& run) {
     print_line("  " + safe(timer.path()) + " due " + show_time(timer.due_ms()));
   if (run.unread_signals_size() != 0) print_line(paint(Colour::bold, "Unread signals"));
   for (const auto& name : run.unread_signals()) print_line("  " + safe(name));
-  for (const auto& approval : run.approvals()) std::fputs(approval_text(approval).c_str(), stdout);
+  for (const auto& approval : run.approvals()) std::fputs(approval_text(session, approval).c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -134,7 +139,7 @@ Outcome show(Session& session, const RunIdArgs& args) {
   }
   print_steps(*run);
   print_operations(*run);
-  print_waiting(*run);
+  print_waiting(session, *run);
   return base::Exit::ok;
 }
 

@@ -130,6 +130,8 @@ std::unique_ptr<const Describer> describer_for(std::shared_ptr<const engine::fol
                                               "IdentityState");
     case core::StreamKind::refusals:
       return std::make_unique<ProtoDescriber>(kind, Names{{1, "RefusalNoted"}}, "RefusalsState");
+    case core::StreamKind::partition:
+      return std::make_unique<ProtoDescriber>(kind, Names{{1, "DeliveriesSettled"}}, "DeliveriesSettled");
     case core::StreamKind::admission:
       return std::make_unique<ProtoDescriber>(kind,
                                               Names{{1, "AdmissionConfigured"},

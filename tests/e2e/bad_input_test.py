@@ -6,7 +6,7 @@ import unittest
 from harness import places
 from harness.case import Case
 
-USAGE, BAD_FILE, UNREACHABLE, DENIED, MACHINE = 2, 3, 4, 5, 10
+USAGE, BAD_FILE, UNREACHABLE, DENIED, MACHINE, RUN_FAILED = 2, 3, 4, 5, 10, 20
 
 TASK = """name: probe
 goal: nothing
@@ -14,7 +14,7 @@ brain: plan
 template: default
 plan:
   - name: only
-    exec: {argv: [true]}
+    exec: {argv: ["true"]}
 """
 
 # What is wrong → (the task file's text, error code, words of the message).
@@ -31,6 +31,7 @@ BAD_TASKS = {
     "no plan": ("name: probe\ngoal: nothing\nbrain: plan\n", 1401, ["task.yaml", "plan"]),
     "an unknown brain": (TASK.replace("brain: plan", "brain: oracle"), 1401, ["task.yaml:3", "oracle"]),
     "an empty file": ("", 1401, ["task.yaml"]),
+    "a number where a command needs text": (TASK.replace('["true"]', "[seq, 3]"), 1401, ["task.yaml:7", "argv", "quotes"]),
 }
 
 BAD_CONFIGURATIONS = {
@@ -61,11 +62,10 @@ class BadInput(Case):
         self.assertFalse(self.data.exists(), "a data folder was made")
 
     def test_an_input_tree_that_is_missing_is_named_and_no_run_begins(self):
-        self.server()
         (self.folder / "task.yaml").write_text(TASK + "inputs:\n  - {path: nowhere, to: project}\n")
         ended = self.cli.call("run", self.folder / "task.yaml", json_output=False)
-        self.assert_error(ended, 1402, BAD_FILE, str(self.folder / "nowhere"))
-        self.assertEqual(self.cli.must("list").value["runs"], [])
+        self.assert_error(ended, 1402, BAD_FILE, "task.yaml", 'input "nowhere"', str(self.folder / "nowhere"))
+        self.assertFalse(self.data.exists(), "a data folder was made")
 
     def test_a_configuration_with_a_fault_is_named_with_its_line(self):
         for what, (text, words) in BAD_CONFIGURATIONS.items():
@@ -78,11 +78,28 @@ class BadInput(Case):
                     self.assertIn(word, server.log_text())
                 self.assertFalse((self.data / "journal" / "CURRENT").exists(), "a journal was made")
 
+    def test_a_variable_that_the_operator_does_not_allow_is_named_with_the_remedy(self):
+        (self.folder / "task.yaml").write_text("""name: probe
+plan:
+  - name: only
+    exec: {argv: [sh, -c, 'test "$CI" = yes'], env: {CI: "yes"}}
+""")
+        server = self.server()
+        refused = self.cli.call("run", self.folder / "task.yaml", json_output=False)
+        self.assertEqual(refused.status, RUN_FAILED, refused)
+        self.assertIn("variable CI", refused.output)
+        self.assertIn("sandbox.templates.default.env_allow", refused.output)
+        self.assertNotIn("artifact list", refused.output)
+        server.stop()
+        self.server(config="sandbox: {templates: {default: {env_allow: [CI]}}}\n")
+        self.cli.must("run", self.folder / "task.yaml", json_output=False)
+
     def test_an_error_as_json_has_number_name_and_message(self):
         ended = self.cli.call("list")
         self.assertEqual(ended.status, UNREACHABLE)
         self.assertEqual((ended.value["error"], ended.value["name"]), (1404, "engine_unreachable"))
-        self.assertIn("sandglass serve", ended.value["message"])
+        self.assertIn(f"sandglass --data {self.data} serve", ended.value["message"])
+        self.assertIn("there is no data folder", ended.value["message"])
 
     def test_a_file_in_the_place_of_the_data_folder_is_called_a_file(self):
         self.data.write_text("a letter")

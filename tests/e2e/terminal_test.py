@@ -79,6 +79,8 @@ class OnATerminal(Case):
         terminal.type(b"y\n")
         self.assertEqual(terminal.end(), COMPLETED, terminal.text())
         self.assertEqual(len(self.outside.pulls()), 1)
+        self.assertRegex(terminal.text(), "completed.* after .*: pull request 1 opened")
+        self.assertIn(f"sandglass --data {self.data} artifact list run-", terminal.text())
 
     def test_no_ends_the_run_without_an_effect(self):
         terminal = self.run_task()
@@ -86,6 +88,7 @@ class OnATerminal(Case):
         terminal.type(b"n\n")
         self.assertEqual(terminal.end(), DENIED, terminal.text())
         self.assertEqual(self.outside.pulls(), [])
+        self.assertRegex(terminal.text(), "failed.* after .*: 1803 ")
 
     def test_one_interrupt_cancels_and_waits_for_the_clean_up(self):
         terminal = self.run_task()

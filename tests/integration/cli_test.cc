@@ -55,11 +55,49 @@ TEST_F(CommandLine, WithoutAnEngineItSaysHowToStartOne) {
   const Ended ended = sandglass({"list"});
   EXPECT_EQ(ended.status, status_of(Exit::unreachable));
   EXPECT_NE(ended.errors.find("error 1404"), std::string::npos) << ended.errors;
-  EXPECT_NE(ended.errors.find("sandglass serve"), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("sandglass --data " + data_ + " serve"), std::string::npos) << ended.errors;
   EXPECT_EQ(sandglass({"frobnicate"}).status, status_of(Exit::usage));
   EXPECT_EQ(sandglass({"show"}).status, status_of(Exit::usage));
   EXPECT_EQ(sandglass({"--help"}).status, 0);
   EXPECT_EQ(sandglass({"audit", "verify"}).status, status_of(Exit::not_found));
+}
+
+TEST_F(CommandLine, HelpIsACommandToo) {
+  EXPECT_EQ(sandglass({"help"}).output, sandglass({"--help"}).output);
+  EXPECT_EQ(sandglass({"help", "token", "create"}).output, sandglass({"token", "create", "--help"}).output);
+  const Ended unknown = sandglass({"help", "frobnicate"});
+  EXPECT_EQ(unknown.status, status_of(Exit::usage));
+  EXPECT_NE(unknown.errors.find("no command \"frobnicate\""), std::string::npos) << unknown.errors;
+}
+
+TEST_F(CommandLine, AnOptionWithAWrongValueIsNamed) {
+  EXPECT_NE(sandglass({"list", "--limit", "many"}).errors.find("not a whole number: --limit"),
+            std::string::npos);
+  for (const char* address :
+       {"localhost:7233", "http://127.0.0.1:7233", "127.0.0.1", "127.0.0.1:70000", ""}) {
+    const Ended ended = sandglass({"--address", address, "list"});
+    EXPECT_EQ(ended.status, status_of(Exit::usage)) << address;
+    EXPECT_NE(ended.errors.find("127.0.0.1:7233"), std::string::npos) << ended.errors;
+  }
+  // An unset variable in a script must not lead to the usual folder.
+  EXPECT_EQ(sandglass({"--data", "", "list"}).status, status_of(Exit::usage));
+}
+
+// Whoever listens at an address gets the token that is sent there.
+TEST_F(CommandLine, ATokenOfAFolderThatNobodyNamedGoesToNoAddress) {
+  {
+    ServerProcess server(data_);  // makes the tokens
+    ASSERT_EQ(server.ready(), "ready") << server.log();
+  }
+  const std::vector<std::string> list = {"--address", "127.0.0.1:1", "list"};  // nobody listens there
+  const std::string named = "SANDGLASS_DATA=" + data_;                         // by somebody's profile
+  const Ended unnamed = tests::support::run_program("sandglass", list, {named});
+  EXPECT_EQ(unnamed.status, status_of(Exit::denied));
+  EXPECT_NE(unnamed.errors.find("SANDGLASS_TOKEN"), std::string::npos) << unnamed.errors;
+  EXPECT_EQ(sandglass(list).status, status_of(Exit::unreachable));
+  const Ended given = tests::support::run_program("sandglass", list, {named, "SANDGLASS_TOKEN=sgt_0"});
+  EXPECT_EQ(given.status, status_of(Exit::unreachable));
+  EXPECT_NE(given.errors.find("127.0.0.1:1;"), std::string::npos) << given.errors;
 }
 
 TEST_F(CommandLine, ARunIsStartedListedShownSteppedThroughAndVerified) {
