@@ -197,7 +197,50 @@ YamlHandler variable_names(const std::string& path, YamlProblems& problems, std:
   });
 }
 
-/// sandbox.templates.NAME.on_limit.LIMIT: report | kill; sandbox.templates.NAME.env_allow: [VARIABLE]
+/// sandbox.templates.NAME.limits: the values of a template, in the unit that the key names.
+YamlHandler template_limits(const std::string& path, YamlProblems& problems,
+                            sandbox_runtime::provider::Template& tmpl) {
+  using sandbox_runtime::provider::LimitKind;
+  struct Key {
+    std::string_view name;
+    LimitKind kind;
+    std::uint64_t unit;
+  };
+  static constexpr std::uint64_t kMiB = 1 << 20;
+  static constexpr std::uint64_t kBytesPerFile = 512;  // what the file system keeps of each, twice
+  static constexpr Key kKeys[] = {{"memory_mib", LimitKind::memory, kMiB},
+                                  {"processes", LimitKind::pids, 1},
+                                  {"processors_milli", LimitKind::cpu, 1},
+                                  {"disk_mib", LimitKind::disk, kMiB},
+                                  {"files", LimitKind::inodes, 1},
+                                  {"open_files", LimitKind::open_files, 1},
+                                  {"output_kib", LimitKind::output, 1024},
+                                  {"command_ms", LimitKind::exec_wall, 1},
+                                  {"command_cpu_ms", LimitKind::exec_cpu, 1},
+                                  {"life_ms", LimitKind::life, 1}};
+  YamlKeys keys;
+  for (const Key& key : kKeys) {
+    const std::string full = path + "." + std::string(key.name);
+    keys.emplace_back(key.name, [&problems, &tmpl, full, key](const YAML::Node& node) {
+      std::uint64_t value = 0;
+      read_number(full, problems, value, 1, UINT64_MAX / key.unit)(node);
+      tmpl.limits.of(key.kind).value = value * key.unit;
+    });
+  }
+  return [&problems, &tmpl, path, read = mapping(path, problems, std::move(keys))](const YAML::Node& node) {
+    read(node);
+    const auto checked = sandbox_runtime::provider::check_spec({.id = "any", .tmpl = tmpl});
+    if (!checked) problems.add(node, checked.error().message);
+    const auto& [files, disk] = std::pair(tmpl.limits.inodes.value, tmpl.limits.disk.value);
+    if (files > disk / kBytesPerFile) {
+      problems.add(node, "'" + path + ".files': " + std::to_string(files) +
+                             " do not fit on the disk; set at most " + std::to_string(disk / kBytesPerFile) +
+                             ", or a larger disk_mib");
+    }
+  };
+}
+
+/// sandbox.templates.NAME.on_limit.LIMIT: report | kill; .env_allow: [VARIABLE]; .limits
 YamlHandler templates_mapping(YamlProblems& problems, Config& config) {
   namespace provider = sandbox_runtime::provider;
   const std::string path = "sandbox.templates";
@@ -217,10 +260,11 @@ YamlHandler templates_mapping(YamlProblems& problems, Config& config) {
       });
     }
     const std::string env_allow = path + "." + name + ".env_allow";
-    templates.emplace_back(name,
-                           mapping(path + "." + name, problems,
-                                   {{"on_limit", mapping(on_limit, problems, std::move(limits))},
-                                    {"env_allow", variable_names(env_allow, problems, tmpl.env_allow)}}));
+    templates.emplace_back(
+        name, mapping(path + "." + name, problems,
+                      {{"limits", template_limits(path + "." + name + ".limits", problems, tmpl)},
+                       {"on_limit", mapping(on_limit, problems, std::move(limits))},
+                       {"env_allow", variable_names(env_allow, problems, tmpl.env_allow)}}));
   }
   return mapping(path, problems, std::move(templates));
 }

@@ -88,8 +88,8 @@ struct SandboxSettings {
   std::uint64_t disk_floor_mib = 1024;  // free space that disk reservations leave alone (V11)
   std::uint32_t lease_ms = 120'000;     // a run is asked after half of it whether it still needs its sandbox
   std::uint32_t adopt_grace_ms = 30'000;  // for so long sandboxes outlive an engine or host (V1)
-  /// By name; the configuration may change what each does on limits (V9), and which variables commands may
-  /// set.
+  /// By name; the configuration may change each one's limits, what it does on them (V9), and which variables
+  /// commands may set.
   std::map<std::string, sandbox_runtime::provider::Template> templates =
       sandbox_runtime::provider::built_in_templates();
 };

@@ -217,7 +217,8 @@ void Sandbox::arm_expiry() {
   const std::int64_t at = std::max(by_life ? life_end : record_.expires_at_ms(), now);
   expiry_timer_ = around_.loop.after(at - now, [this, by_life] {
     expiry_timer_ = 0;
-    end({Code::sandbox_lost, by_life ? "it reached its life limit" : "its lease ran out"}, {});
+    const std::string life = std::to_string(spec_.tmpl.limits.life.value / 1000) + " s";
+    end({Code::sandbox_lost, by_life ? "it reached its life limit of " + life : "its lease ran out"}, {});
   });
 }
 

@@ -151,7 +151,7 @@ class Inbox(Case):
         self.assertEqual(request["arguments"]["body"], "hello")
         self.assertGreater(request["unknown_since_ms"], 0)
         text = self.cli.must("approvals", json_output=False).output
-        for part in ("Unknown outcome", "sandglass settle " + question["approval_id"], dropping.url, "arguments digest"):
+        for part in ("Unknown outcome", f"sandglass --data {self.data} settle {question['approval_id']}", dropping.url, "arguments digest"):
             self.assertIn(part, text)
 
         killed = service.kill_child("engine")

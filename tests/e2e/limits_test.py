@@ -78,6 +78,21 @@ class Limits(Case):
         wait_until(lambda: not remains.of_sandboxes(self.data),
                    lambda: "the end of " + "\n".join(remains.of_sandboxes(self.data)), seconds=20)
 
+    def test_the_limits_of_the_configuration_are_those_of_the_sandbox(self):
+        self.server(config="sandbox: {templates: {default: {limits: {command_ms: 1000, disk_mib: 64, files: 1000}}}}\n")
+        (self.folder / "small.yaml").write_text("""name: small
+plan:
+  - name: disk
+    exec: {argv: [sh, -c, "test $(df -Pk . | tail -n 1 | tr -s ' ' | cut -d ' ' -f 2) -le 65536"]}
+  - name: wait
+    exec: {argv: [sleep, "100"]}
+    allow_failure: true
+  - name: end
+    finish: {message: "exit code ${disk.exit_code}, ${wait.limits_hit.0.limit}"}
+""")
+        ended = self.cli.must("run", self.folder / "small.yaml", json_output=False)
+        self.assertIn(": exit code 0, exec_wall", ended.output)
+
     # V9
     def test_a_template_says_whether_a_command_that_prints_too_much_is_ended(self):
         self.serve("sandbox.templates.default.on_limit.output=kill")

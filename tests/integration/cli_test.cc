@@ -63,9 +63,12 @@ TEST_F(CommandLine, WithoutAnEngineItSaysHowToStartOne) {
 }
 
 TEST_F(CommandLine, HelpIsACommandToo) {
-  EXPECT_EQ(sandglass({"help"}).output, sandglass({"--help"}).output);
-  EXPECT_EQ(sandglass({"help", "token", "create"}).output, sandglass({"token", "create", "--help"}).output);
-  const Ended unknown = sandglass({"help", "frobnicate"});
+  const auto say = [](const std::vector<std::string>& words) {
+    return tests::support::run_program("sandglass", words);
+  };
+  EXPECT_EQ(say({"help"}).output, say({"--help"}).output);
+  EXPECT_EQ(say({"help", "token", "create"}).output, say({"token", "create", "--help"}).output);
+  const Ended unknown = say({"help", "frobnicate"});
   EXPECT_EQ(unknown.status, status_of(Exit::usage));
   EXPECT_NE(unknown.errors.find("no command \"frobnicate\""), std::string::npos) << unknown.errors;
 }

@@ -39,7 +39,10 @@ sandbox:
   lease_ms: 4000
   adopt_grace_ms: 3000
   templates:
-    default: {on_limit: {pids: report, output: kill}, env_allow: [CI, DEBUG_2]}
+    default:
+      limits: {memory_mib: 512, disk_mib: 100, processors_milli: 1500, command_ms: 3600000, life_ms: 7200000}
+      on_limit: {pids: report, output: kill}
+      env_allow: [CI, DEBUG_2]
 )",
                                    "f.yaml");
   ASSERT_TRUE(config) << config.error().message;
@@ -63,6 +66,13 @@ sandbox:
   const auto limits = [&](const char* name) { return config->sandbox.templates.at(name).limits; };
   EXPECT_EQ(limits("default").pids.on_limit, OnLimit::report);
   EXPECT_EQ(limits("default").output.on_limit, OnLimit::kill);
+  EXPECT_EQ(limits("default").memory.value, 512U << 20);
+  EXPECT_EQ(limits("default").disk.value, 100U << 20);
+  EXPECT_EQ(limits("default").cpu.value, 1500U);
+  EXPECT_EQ(limits("default").exec_wall.value, 3'600'000U);
+  EXPECT_EQ(limits("default").life.value, 7'200'000U);
+  EXPECT_EQ(limits("default").pids.value, limits("network").pids.value);
+  EXPECT_EQ(limits("network").memory.value, 2048U << 20) << "of the named template alone";
   EXPECT_EQ(limits("default").disk.on_limit, OnLimit::automatic);
   EXPECT_EQ(limits("network").output.on_limit, OnLimit::automatic) << "of the named template alone";
   EXPECT_EQ(config->sandbox.templates.at("default").env_allow, (std::vector<std::string>{"CI", "DEBUG_2"}));
@@ -78,6 +88,23 @@ TEST(Config, OnLimitIsSaidForLimitsThatCanBeChosenAndTemplatesThatExist) {
             std::string::npos);
   EXPECT_NE(problem("sandbox: {templates: {other: {}}}").find("unknown key 'sandbox.templates.other'"),
             std::string::npos);
+}
+
+TEST(Config, ALimitThatNothingUsefulFitsInIsRefusedWithItsPlace) {
+  EXPECT_TRUE(problem("sandbox:\n  templates:\n    default:\n      limits: {memory_mib: 1}\n")
+                  .starts_with("f.yaml:4: template 'default': limit memory is 1048576; it must be between"));
+  EXPECT_TRUE(
+      problem("sandbox:\n  templates:\n    default:\n      limits: {life_ms: 1h}\n")
+          .starts_with("f.yaml:4: 'sandbox.templates.default.limits.life_ms' must be a whole number"));
+  EXPECT_NE(
+      problem("sandbox: {templates: {default: {limits: {memory: 5}}}}").find("known here: memory_mib, "),
+      std::string::npos);
+  EXPECT_EQ(
+      problem("sandbox: {templates: {default: {limits: {disk_mib: 8}}}}"),
+      "f.yaml:1: 'sandbox.templates.default.limits.files': 200000 do not fit on the disk; set at most 16384, "
+      "or a larger disk_mib");
+  EXPECT_EQ(problem("sandbox: {templates: {default: {limits: {disk_mib: 8, files: 16384}}}}"), "");
+  EXPECT_NE(problem("sandbox: {templates: {default: {limits: {memory_mib: 18446744073709551615}}}}"), "");
 }
 
 TEST(Config, AVariableThatCouldNotBePassedInIsRefusedWithItsLine) {
