@@ -37,6 +37,8 @@ class Instance {
   run::ApplyActivation activate(const core::ActivationRequest& request, const run::State& state);
   /// The code has misbehaved: this instance cannot go on.
   bool broken() const { return report_.has_value(); }
+  /// The workflow's code has returned; what it said last may not have been given yet.
+  bool ended() const { return ended_; }
 
   // For Context and Wait.
 

@@ -105,7 +105,10 @@ core::CommandPtr LiveRuns::run_code(const core::ActivationRequest& request, Take
     const core::DigestKey key(tenant_key_(state.tenant), state.history_root);
     taken.instance = std::make_unique<Instance>(*workflow, std::move(info), key);
   }
-  return command_of(taken.instance->activate(request, state));
+  run::ApplyActivation output = taken.instance->activate(request, state);
+  // Code that has ended and said all is not asked again: a closed run keeps no coroutine.
+  if (taken.instance->ended() && !output.more) taken.instance.reset();
+  return command_of(std::move(output));
 }
 
 }  // namespace sandglass::engine::workflow

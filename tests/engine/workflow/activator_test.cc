@@ -104,6 +104,22 @@ TEST(ThreadedActivator, AnswersComeBackAndCoroutinesStayLive) {
   EXPECT_FALSE(activator.is_live_at(stream(4), 1));
 }
 
+TEST(ThreadedActivator, CodeThatHasEndedLeavesNoCoroutine) {
+  Registry registry;
+  registry.add("w", "1", [](Context&, Json) -> Task<Result<Json>> { co_return 2; });
+  const base::SystemClock clock;
+  Bell bell;
+  ThreadedActivator activator(registry, tenant_key, clock,
+                              {.limit_ms = 60'000, .wake = [&] { bell.ring(); }, .slots = {}});
+  activator.submit(first_request(1, "w"));
+  bell.wait_for(1);
+  std::vector<core::ActivationAnswer> answers;
+  activator.poll(answers);
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(output_of(answers[0]).commands.size(), 1U);
+  EXPECT_FALSE(activator.is_live_at(stream(1), 1));
+}
+
 TEST(ThreadedActivator, BlockedCodeIsGivenUpAndOthersGoOn) {  // J13, E14
   struct Gate {
     std::mutex mutex;
