@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "engine/base/hash.h"
+#include "engine/base/text.h"
 
 namespace sandglass::engine::base {
 
@@ -60,7 +61,7 @@ Status check_format(const std::string& path, const std::string& text) {
   }
   std::string found(line.substr(kFormatPrefix.size()));
   while (!found.empty() && found.back() == '\n') found.pop_back();
-  return fail(Code::folder_version, "the data folder " + path + " has format " + found +
+  return fail(Code::folder_version, "the data folder " + path + " has format " + quote_for_terminal(found) +
                                         ", this program reads " + std::to_string(kFolderFormat) +
                                         "; open it with the Sandglass that wrote it, nothing was changed");
 }

@@ -117,8 +117,11 @@ Listing list(const std::string& folder) {
   }
   listing.has_current = fs::exists(folder + "/CURRENT", failed);
   const auto current = base::read_whole_file(folder + "/CURRENT", 64);
-  if (current && current->starts_with("MANIFEST-") && current->ends_with("\n"))
-    listing.manifest = current->substr(0, current->size() - 1);
+  constexpr std::string_view kPrefix = "MANIFEST-";
+  if (current && current->starts_with(kPrefix) && current->ends_with("\n")) {
+    const std::string name = current->substr(0, current->size() - 1);
+    if (name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos) listing.manifest = name;
+  }
   return listing;
 }
 

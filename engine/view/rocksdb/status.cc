@@ -1,5 +1,11 @@
 #include "engine/view/rocksdb/status.h"
 
+#include <rocksdb/options.h>
+#include <rocksdb/sst_file_reader.h>
+
+#include <filesystem>
+#include <system_error>
+
 #include "engine/view/rocksdb/durable_mark.h"
 
 namespace sandglass::engine::view {
@@ -11,6 +17,20 @@ std::string missing_table(const std::string& what) {
   if (end == std::string::npos) return {};
   const std::size_t begin = what.rfind('/', end) + 1;
   return " (the table " + what.substr(begin, end - begin) + ".sst is missing)";
+}
+
+/// What is damaged where RocksDB does not say it, or names the MANIFEST for a table that it could not open.
+std::string find_place(const std::string& path) {
+  std::string place = damaged_place(path);
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(path, failed)) {
+    if (!place.empty()) break;
+    if (entry.path().extension() != ".sst") continue;
+    rocksdb::SstFileReader table{rocksdb::Options()};
+    const rocksdb::Status opened = table.Open(entry.path().string());
+    if (opened.IsCorruption()) place = " (" + entry.path().string() + ": " + opened.ToString() + ")";
+  }
+  return place;
 }
 
 /// Whether another one has the lock, and not the disk kept it from being asked for.
@@ -43,7 +63,7 @@ base::Error error_of(const rocksdb::Status& status, const std::string& path, con
   if (status.IsCorruption()) {
     const bool named = what.find(".sst") != std::string::npos;  // else file and place are looked for
     return {base::Code::record_damaged,
-            what + missing_table(what) + (named ? "" : damaged_place(path)) + remedy_of(wanted)};
+            what + missing_table(what) + (named ? "" : find_place(path)) + remedy_of(wanted)};
   }
   if (is_held(status)) {
     return {base::Code::folder_locked,
