@@ -126,7 +126,7 @@ PROPERTIES
 broker_pid() {
   local pid
   pid=$(cat "$1/pid" 2>/dev/null) || return 1
-  { tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qxF "$1/server.properties"; } 2>/dev/null || return 1
+  grep -zqxF -- "$1/server.properties" "/proc/$pid/cmdline" 2>/dev/null || return 1
   echo "$pid"
 }
 
