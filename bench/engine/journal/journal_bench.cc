@@ -5,11 +5,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 
+#include "bench/measure.h"
 #include "engine/base/check.h"
 #include "engine/base/unique_fd.h"
 #include "engine/codec/record.h"
@@ -19,18 +19,11 @@
 namespace sandglass::engine::journal {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+using bench::percentile;
+using bench::since_us;
+using bench::SteadyClock;
 
 constexpr std::size_t kRecordBytes = 220;
-
-double since_us(SteadyClock::time_point start) {
-  return std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count();
-}
-
-double percentile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 double cpu_us() {
   rusage usage{};

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/programs.h"
 #include "engine/base/check.h"
 #include "tests/support/server/server_process.h"
 
@@ -123,9 +124,7 @@ void fill(const std::string& data, int runs) {
 
 struct Folder {
   Folder() {
-    // The programs are beside this one.
-    const auto build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-    setenv("SANDGLASS_BUILD", build.c_str(), 1);
+    bench::find_build();
     const char* kept = std::getenv("SANDGLASS_RECOVERY_FOLDER");
     keep = kept != nullptr;
     path = keep ? kept : "/var/tmp/sandglass-recovery-" + std::to_string(getpid());

@@ -1,5 +1,6 @@
-// A whole engine without a server, for benches: runs of durable steps that do nothing, on RocksDB. The
-// workflow code, the decider, the codecs, the shard and the journal are the real ones. One thread.
+// A whole engine without a server, for benches: runs of durable steps that do nothing, on RocksDB or whatever
+// journal a bench brings. The workflow code, the decider, the codecs, the shard and the journal are the real
+// ones. One thread.
 #pragma once
 
 #include <chrono>
@@ -47,9 +48,34 @@ class AtOnce final : public base::TaskRunner {
   void run(std::move_only_function<void()> closure) override { closure(); }
 };
 
+/// Where an engine keeps its records.
+struct BenchStorage {
+  std::shared_ptr<void> owner;  // of both
+  view::View* view = nullptr;
+  journal::Journal* journal = nullptr;
+};
+using OpenStorage =
+    std::function<BenchStorage(const fold::Registry&, const std::string& folder, base::OnNews)>;
+
+inline BenchStorage open_embedded(const fold::Registry& /*kinds*/, const std::string& folder,
+                                  base::OnNews news) {
+  struct Owner {
+    std::unique_ptr<view::Database> database;
+    std::unique_ptr<journal::RocksJournal> journal;
+    std::unique_ptr<view::RocksView> view;
+  };
+  auto owner = std::make_shared<Owner>();
+  owner->database = *view::Database::open({.path = folder + "/data"});
+  owner->journal = *journal::RocksJournal::open(
+      *owner->database,
+      {.meta = {.journal_id = "bench", .partitions = kBenchPartitions}, .on_completion = news});
+  owner->view = std::make_unique<view::RocksView>(*owner->database, 1, news);
+  return {.owner = owner, .view = owner->view.get(), .journal = owner->journal.get()};
+}
+
 class BenchEngine {
  public:
-  explicit BenchEngine(bool threaded) : folder_("/var/tmp") {
+  explicit BenchEngine(bool threaded, const OpenStorage& open = open_embedded) : folder_("/var/tmp") {
     kinds_.add(std::make_shared<BenchRunKind>());
     register_partition_kind(kinds_);
     workflows_.add("steps", "1", steps_in_a_row);
@@ -58,12 +84,8 @@ class BenchEngine {
                       if (on_step) on_step();
                       return core::ActivityResult{.bytes = "null"};
                     }));
-    database_ = *view::Database::open({.path = folder_.file("data")});
-    journal_ = *journal::RocksJournal::open(*database_,
-                                            {.meta = {.journal_id = "bench", .partitions = kBenchPartitions},
-                                             .on_completion = wakeup_.on_news()});
-    view_ = std::make_unique<view::RocksView>(*database_, 1, wakeup_.on_news());
-    reads_ = std::make_unique<ViewReads>(*view_);
+    storage_ = open(kinds_, folder_.path(), wakeup_.on_news());
+    reads_ = std::make_unique<ViewReads>(*storage_.view);
     const auto tenant_key = [](const std::string&) { return std::string("key"); };
     if (threaded) {
       activator_ = std::make_unique<workflow::ThreadedActivator>(
@@ -76,7 +98,7 @@ class BenchEngine {
         [](const core::StreamId& stream) { return core::DigestKey("key", stream.bytes()); },
         wakeup_.on_news()});
     set_ = *ShardSet::open({.partitions = kBenchPartitions},
-                           {kinds_, *view_, *reads_, *journal_, *activator_, *dispatcher_});
+                           {kinds_, *storage_.view, *reads_, *storage_.journal, *activator_, *dispatcher_});
   }
 
   void start_run(int steps_of_run) {
@@ -89,6 +111,14 @@ class BenchEngine {
                   .on_reply = [](base::Result<Reply> reply) { SG_CHECK(reply, reply.error().message); }});
   }
 
+  /// Keeps `concurrent` runs of `length` steps going until so many steps are done in all.
+  void go_on_until(std::uint64_t all_steps, std::uint64_t concurrent, int length) {
+    while (steps < all_steps) {
+      while (started_ < concurrent + steps / static_cast<std::uint64_t>(length)) start_run(length);
+      poll();
+    }
+  }
+
   void poll() {
     const Now now{clock_.wall_ms(), clock_.monotonic_ns()};
     const bool worked = set_->poll(now);
@@ -97,7 +127,7 @@ class BenchEngine {
   }
 
   const std::string& folder() const { return folder_.path(); }
-  const journal::Journal& journal() const { return *journal_; }
+  const journal::Journal& journal() const { return *storage_.journal; }
   const ShardSet& set() const { return *set_; }
   std::uint64_t steps = 0;
   std::function<void()> on_step;  // in the loop, when a step is carried out
@@ -110,9 +140,7 @@ class BenchEngine {
   fold::Registry kinds_;
   workflow::Registry workflows_;
   core::ActivityRegistry activities_;
-  std::unique_ptr<view::Database> database_;
-  std::unique_ptr<journal::RocksJournal> journal_;
-  std::unique_ptr<view::RocksView> view_;
+  BenchStorage storage_;
   std::unique_ptr<ViewReads> reads_;
   std::unique_ptr<core::Activator> activator_;
   std::unique_ptr<dispatch::LocalDispatcher> dispatcher_;

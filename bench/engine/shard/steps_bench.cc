@@ -47,22 +47,12 @@ void measure(benchmark::State& state, std::uint64_t concurrent, int length, std:
              bool threaded) {
   base::set_log_level(base::LogLevel::warning);
   BenchEngine engine(threaded);
-  std::uint64_t started = 0;
-  const auto go_on_until = [&](std::uint64_t steps) {
-    while (engine.steps < steps) {
-      while (started < concurrent + engine.steps / static_cast<std::uint64_t>(length)) {
-        engine.start_run(length);
-        ++started;
-      }
-      engine.poll();
-    }
-  };
-  go_on_until(total / 10);  // warm
+  engine.go_on_until(total / 10, concurrent, length);  // warm
   const std::uint64_t before = engine.steps;
   const double cpu = cpu_us();
   const auto journal = engine.journal().counters();
   const auto begin = std::chrono::steady_clock::now();
-  for (auto _ : state) go_on_until(before + total);
+  for (auto _ : state) engine.go_on_until(before + total, concurrent, length);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto after = engine.journal().counters();
   const auto steps = static_cast<double>(engine.steps - before);
@@ -107,18 +97,11 @@ void durable_mark(benchmark::State& state) {
   const auto round = [&](bool marked) {
     view::marks = marked;
     BenchEngine engine(false);
-    std::uint64_t started = 0;
-    const auto go_on_until = [&](std::uint64_t steps) {
-      while (engine.steps < steps) {
-        for (; started < concurrent + engine.steps / 10; ++started) engine.start_run(10);
-        engine.poll();
-      }
-    };
-    go_on_until(total / 10);  // warm
+    engine.go_on_until(total / 10, concurrent, 10);  // warm
     const std::uint64_t before = engine.steps;
     const double cpu = cpu_us();
     const auto begin = std::chrono::steady_clock::now();
-    go_on_until(before + total);
+    engine.go_on_until(before + total, concurrent, 10);
     const auto steps = static_cast<double>(engine.steps - before);
     Cost& cost = marked ? with : without;
     cost.wall_us.push_back(

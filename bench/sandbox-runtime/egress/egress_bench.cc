@@ -4,10 +4,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
-#include <chrono>
 #include <thread>
 
+#include "bench/measure.h"
 #include "engine/base/check.h"
 #include "sandbox-runtime/egress/egress.h"
 #include "sandbox-runtime/frames/frame.h"
@@ -19,20 +18,13 @@ namespace sandglass::sandbox_runtime::egress {
 namespace {
 
 namespace pb = ::sandglass::frame::v1;
+using bench::percentile;
+using bench::since_us;
+using bench::SteadyClock;
 using engine::base::UniqueFd;
 using tests::support::Peer;
-using SteadyClock = std::chrono::steady_clock;
 
 const std::string name = "bench.example.com";
-
-double since_us(SteadyClock::time_point start) {
-  return std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count();
-}
-
-double percentile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 /// A proxy with one sandbox that may reach `origin`.
 class Bench {

@@ -59,15 +59,15 @@ void cold_create(benchmark::State& state) {
     pause_ms(kRestMs);
     auto start = SteadyClock::now();
     const auto sandbox = rig.make(tmpl);
-    made.push_back(ms_since(start));
+    made.push_back(since_ms(start));
     const auto result = rig.exec(sandbox, command(rig, {"/bin/true"}));
-    ours.push_back(ms_since(start));
+    ours.push_back(since_ms(start));
     state.SetIterationTime(ours.back() / 1e3);
     if (!result || result->exit_code != 0 || !rig.destroy(sandbox)) state.SkipWithError("the sandbox failed");
     pause_ms(kRestMs);
     start = SteadyClock::now();
     if (!run_bubblewrap()) state.SkipWithError("bubblewrap does not run here");
-    theirs.push_back(ms_since(start));
+    theirs.push_back(since_ms(start));
   }
   state.counters["p50_ms"] = percentile(ours, 0.5);
   state.counters["p95_ms"] = percentile(ours, 0.95);
@@ -94,7 +94,7 @@ void cold_create_in_a_row(benchmark::State& state) {
       made.push_back(rig.make(tmpl));
       if (!rig.exec(made.back(), command(rig, {"/bin/true"}))) state.SkipWithError("the sandbox failed");
       if (i < kAhead) continue;
-      times.push_back(ms_since(start));
+      times.push_back(since_ms(start));
     }
     state.SetIterationTime(times.back() / 1e3);
     for (const auto& sandbox : made) (void)rig.destroy(sandbox);
@@ -128,7 +128,7 @@ void destroy_of_a_fork_bomb(benchmark::State& state) {
     processes += static_cast<double>(processes_of(sandbox.id));
     const auto start = SteadyClock::now();
     const bool gone = rig.destroy(sandbox).has_value();
-    times.push_back(ms_since(start));
+    times.push_back(since_ms(start));
     state.SetIterationTime(times.back() / 1e3);
     if (!gone) state.SkipWithError("the sandbox is not gone");
     (void)bomb.get();
@@ -147,7 +147,7 @@ void destroy_of_an_idle_sandbox(benchmark::State& state) {
     const auto sandbox = rig.make(provider::Template{});
     const auto start = SteadyClock::now();
     if (!rig.destroy(sandbox)) state.SkipWithError("the sandbox is not gone");
-    times.push_back(ms_since(start));
+    times.push_back(since_ms(start));
     state.SetIterationTime(times.back() / 1e3);
   }
   state.counters["p50_ms"] = percentile(times, 0.5);

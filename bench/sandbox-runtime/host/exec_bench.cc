@@ -33,12 +33,12 @@ void exec_true_in_a_live_sandbox(benchmark::State& state) {
   for (auto _ : state) {
     auto start = SteadyClock::now();
     const auto result = at.rig.exec(at.sandbox, command(at.rig, {"/bin/true"}));
-    ours.push_back(ms_since(start) * 1e3);
+    ours.push_back(since_us(start));
     state.SetIterationTime(ours.back() / 1e6);
     if (!result || result->exit_code != 0) state.SkipWithError("the command failed");
     start = SteadyClock::now();
     if (!run_true()) state.SkipWithError("/bin/true failed");
-    theirs.push_back(ms_since(start) * 1e3);
+    theirs.push_back(since_us(start));
   }
   state.counters["p50_us"] = percentile(ours, 0.5);
   state.counters["p99_us"] = percentile(ours, 0.99);
@@ -54,7 +54,7 @@ void execs_in_a_row(benchmark::State& state) {
   for (auto _ : state) {
     const auto start = SteadyClock::now();
     const auto result = at.rig.exec(at.sandbox, command(at.rig, {"/bin/true"}));
-    ours.push_back(ms_since(start) * 1e3);
+    ours.push_back(since_us(start));
     state.SetIterationTime(ours.back() / 1e6);
     if (!result || result->exit_code != 0) state.SkipWithError("the command failed");
   }
@@ -105,13 +105,13 @@ void tree_in_and_out(benchmark::State& state) {
     auto start = SteadyClock::now();
     const auto put = rig.put(sandbox, "tree", tree);
     const auto got = rig.get(sandbox, "tree", back);
-    ours.push_back(ms_since(start));
+    ours.push_back(since_ms(start));
     state.SetIterationTime(ours.back() / 1e3);
     if (!put || !got || back->items.size() != tree->items.size()) state.SkipWithError("the transfer failed");
     (void)rig.destroy(sandbox);
     start = SteadyClock::now();
     if (!tar.copy_twice()) state.SkipWithError("tar failed");
-    theirs.push_back(ms_since(start));
+    theirs.push_back(since_ms(start));
     tar.remove_copies();
   }
   state.counters["p50_ms"] = percentile(ours, 0.5);

@@ -3,18 +3,21 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/measure.h"
 #include "tests/support/host/host_rig.h"
 
 namespace sandglass::sandbox_runtime::host {
 
-using SteadyClock = std::chrono::steady_clock;
+using bench::percentile;
+using bench::since_ms;
+using bench::since_us;
+using bench::SteadyClock;
 
 struct Live {
   HostRig rig;
@@ -31,16 +34,6 @@ inline provider::ExecRequest command(HostRig& rig, std::vector<std::string> argv
   auto request = rig.shell("");
   request.argv = std::move(argv);
   return request;
-}
-
-inline double ms_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double, std::milli>(SteadyClock::now() - start).count();
-}
-
-inline double percentile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  return values.empty() ? 0
-                        : values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
 inline void pause_ms(int ms) {

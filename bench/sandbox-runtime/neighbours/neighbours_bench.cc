@@ -2,14 +2,13 @@
 // the next, in turns quiet and beside the hog, in one run on one machine. The figure is the ratio of the two.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
 #include "bench/engine/shard/bench_engine.h"
+#include "bench/measure.h"
+#include "bench/programs.h"
 #include "engine/base/log.h"
 #include "engine/base/short_slices.h"
 #include "tests/support/host/host_rig.h"
@@ -17,8 +16,9 @@
 namespace sandglass::sandbox_runtime::host {
 namespace {
 
-namespace fs = std::filesystem;
-using std::chrono::steady_clock;
+using bench::percentile;
+using bench::since_us;
+using bench::SteadyClock;
 
 constexpr int kTurns = 4;
 constexpr int kStepsOfTurn = 400;
@@ -39,11 +39,6 @@ std::string for_ever(const Hog& hog) {
   return "while :; do " + std::string(hog.command) + "; rm -rf fill many; done";
 }
 
-double percentile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
-
 void engine_step_beside_a_hog(benchmark::State& state) {
   engine::base::set_log_level(engine::base::LogLevel::warning);
   const Hog& hog = kHogs[state.range(0)];
@@ -52,11 +47,7 @@ void engine_step_beside_a_hog(benchmark::State& state) {
   tmpl.limits.cpu.value = 2'000;  // as the default template
   tmpl.limits.pids.on_limit = provider::OnLimit::report;
   const auto sandbox = rig.make(tmpl);
-  const char* build = ::getenv("SANDGLASS_BUILD");
-  const fs::path programs = build != nullptr
-                                ? fs::path(build) / "bin"
-                                : fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin";
-  std::ifstream in(programs / "sandbox-attack", std::ios::binary);
+  std::ifstream in(bench::find_build() / "bin/sandbox-attack", std::ios::binary);
   auto tree = std::make_shared<MemoryTree>();
   tree->file("attack", {std::istreambuf_iterator<char>(in), {}}, true);
   if (!rig.put(sandbox, "", tree)) return state.SkipWithError("the attack could not be put in");
@@ -65,11 +56,10 @@ void engine_step_beside_a_hog(benchmark::State& state) {
   std::vector<double> quiet;
   std::vector<double> beside;
   std::vector<double>* now = nullptr;
-  auto ended = steady_clock::now();
+  auto ended = SteadyClock::now();
   engine.on_step = [&] {
-    if (now != nullptr)
-      now->push_back(std::chrono::duration<double, std::micro>(steady_clock::now() - ended).count());
-    ended = steady_clock::now();
+    if (now != nullptr) now->push_back(since_us(ended));
+    ended = SteadyClock::now();
   };
   const auto steps = [&](std::vector<double>* into, std::uint64_t count) {
     now = into;
