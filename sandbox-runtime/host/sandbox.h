@@ -196,6 +196,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   // sandbox_barrier.cc
   void make_ready();
+  bool is_ready(std::uint64_t number) const;
+  Passage* find_passage(std::uint64_t number);
   void forget_ready();
   void take_ready(Exec& exec);
   void started_at_once(Exec& exec);

@@ -46,6 +46,17 @@ void Sandbox::make_ready() {
   SG_CRASH_POINT("host.exec_readied");
 }
 
+bool Sandbox::is_ready(std::uint64_t number) const {
+  return ready_ && ready_->number == number;
+}
+
+/// Of an exec's child, or of the one that waits for the next exec. None: nobody is expected at the barrier.
+Sandbox::Passage* Sandbox::find_passage(std::uint64_t number) {
+  if (is_ready(number)) return &ready_->passage;
+  Exec* exec = find_exec(number);
+  return exec == nullptr ? nullptr : &exec->passage;
+}
+
 /// The next exec makes its own.
 void Sandbox::forget_ready() {
   if (!ready_) return;
@@ -67,7 +78,7 @@ void Sandbox::make_group(std::uint64_t number, const provider::ExecLimits& limit
            [this, number, limits, made] { *made = around_.launcher.make_exec(spec_.id, number, limits); },
            [this, number, made] {
              if (Exec* exec = find_exec(number)) return on_group(*exec, std::move(*made));
-             if (!ready_ || ready_->number != number) return;
+             if (!is_ready(number)) return;
              if (!*made) return forget_ready();
              ready_->memory_event = std::move(**made);
              ready_->passage.grouped = true;
@@ -166,18 +177,17 @@ void Sandbox::on_barrier() {
   }
 }
 
-/// Each word once, and once more from a child that takes the place of one that has died.
+/// Each word once, and once more from a child that takes the place of one that has died. An init that was
+/// taken over can send two processes into the exec's group with that; both are under its limits then (V5).
 void Sandbox::at_barrier(std::uint64_t number, pid_t pid, std::size_t size) {
-  Exec* exec = find_exec(number);
-  const bool waits = ready_ && ready_->number == number;
-  if (exec == nullptr && !waits) return;
-  Passage& passage = waits ? ready_->passage : exec->passage;
+  Passage* passage = find_passage(number);
+  if (passage == nullptr) return;
   constexpr int kTimes = 2;
-  if (size == sizeof number && passage.placed < kTimes) {
-    ++passage.placed;
+  if (size == sizeof number && passage->placed < kTimes) {
+    ++passage->placed;
     place(number, pid);
-  } else if (size == sizeof(BarrierWord) && passage.entered < kTimes) {
-    ++passage.entered;
+  } else if (size == sizeof(BarrierWord) && passage->entered < kTimes) {
+    ++passage->entered;
     admit(number, pid);
   }
 }
@@ -191,7 +201,7 @@ void Sandbox::place(std::uint64_t number, pid_t pid) {
 }
 
 void Sandbox::refuse_to_go(std::uint64_t number, const Error& why) {
-  if (ready_ && ready_->number == number) return forget_ready();
+  if (is_ready(number)) return forget_ready();
   tell(frames::ExecGo{number, false});
   if (Exec* exec = find_exec(number)) around_.outbox.failed(std::exchange(exec->follower, {}), why);
 }
@@ -204,12 +214,8 @@ void Sandbox::admit(std::uint64_t number, pid_t pid) {
            [this, number, admitted] {
              SG_CRASH_POINT("host.exec_placed");
              if (!*admitted) return refuse_to_go(number, admitted->error());
-             if (ready_ && ready_->number == number) {
-               ready_->passage.admitted = true;
-             } else if (Exec* exec = find_exec(number)) {
-               exec->passage.admitted = true;
-               go_on(*exec);
-             }
+             if (Passage* passage = find_passage(number)) passage->admitted = true;
+             if (Exec* exec = find_exec(number)) go_on(*exec);
            }});
 }
 
