@@ -91,6 +91,7 @@ Result<std::vector<std::string>> Sandbox::environment(const frame::v1::HostExec&
     variables[variable.name()] = variable.value();
   }
   std::vector<std::string> list;
+  list.reserve(variables.size());
   for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
   return list;
 }

@@ -36,6 +36,7 @@ bool is_plain_name(std::string_view name) {
 
 std::vector<PlanAction> PlanParser::actions(const std::vector<Node>& nodes) {
   std::vector<PlanAction> actions;
+  actions.reserve(nodes.size());
   for (const Node& node : nodes) actions.push_back(action(node));
   return actions;
 }
