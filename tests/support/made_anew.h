@@ -45,14 +45,17 @@ inline engine::base::Result<MadeAnew> make_anew(const engine::view::View& view,
   return made;
 }
 
-/// What is different, a line each. Low-water marks are their owner's, who finds them again.
+/// What is different, a line each. Low-water marks are their owner's, who finds them again; how far a view
+/// has applied its topic is no record's doing.
 inline std::vector<std::string> differences(const std::map<std::string, std::string>& live,
                                             const MadeAnew& made) {
   std::vector<std::string> found;
   const auto is_mark = [](const std::string& key) {
     for (std::uint32_t partition = 0; partition < engine::view::kStreamBuckets; ++partition) {
       const auto number = static_cast<std::uint16_t>(partition);
-      if (key == engine::view::low_water_key(number, engine::view::Index::due)) return true;
+      if (key == engine::view::low_water_key(number, engine::view::Index::due) ||
+          key == engine::view::applied_key(number))
+        return true;
     }
     return false;
   };
