@@ -135,6 +135,19 @@ class KafkaStandby(Case):
         self.assertEqual(first.stop(), 0)
         self.finish(self.other_cli, second, self.other_data)
 
+    def test_a_topic_that_has_become_unsafe_is_not_taken_over_before_it_is_mended(self):
+        first = self.server(config=self.configuration("unsafe"))
+        run = self.hello(self.cli)
+        second = self.other("unsafe")
+        self.assertEqual(second.start(), "standby")
+        self.brokers.set_topic("unsafe", "retention.ms", "86400000")
+        first.kill()
+        wait_until(lambda: "retention.ms" in second.log_text(), "the refusal of the topic")
+        self.brokers.set_topic("unsafe", "retention.ms", "-1")
+        self.wait_until_serves(self.other_cli)
+        self.assertEqual(Job(self.other_cli, run).status(), "completed")
+        self.finish(self.other_cli, second, self.other_data)
+
     def hello(self, cli):
         """The id of a run that has ended."""
         run = cli.must("start", "hello", "--input", '{"count":3,"pause_ms":10}').value["run_id"]

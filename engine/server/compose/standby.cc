@@ -97,8 +97,9 @@ base::Result<LeaseHolder> lease_name(const base::DataFolder& folder, const std::
                      .key = short_id(key_check_of(tenant_key))};
 }
 
-base::Status wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal, const LeaseHolder& self,
-                            const KafkaSettings& kafka, const StandbyPorts& ports) {
+base::Result<bool> wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
+                                  const LeaseHolder& self, const KafkaSettings& kafka,
+                                  const StandbyPorts& ports) {
   if (kafka.take_over) lease.take();
   std::string told;
   while (true) {
@@ -108,7 +109,8 @@ base::Status wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
     if (kafka.take_over && standing.state == Lease::State::joining) break;  // the other is fenced instead
     if (ports.ends && ports.ends()) return base::fail(Code::cancelled, "it was told to end");
     if (standing.state == Lease::State::others) {
-      if (auto fits = check_holder(standing.holder, self, kafka.topic); !fits) return fits;
+      if (auto fits = check_holder(standing.holder, self, kafka.topic); !fits)
+        return std::unexpected(fits.error());
       if (std::string holder = standing.holder.text(); holder != told) {
         base::log(base::LogLevel::info, "stands_by", {{"topic", kafka.topic}, {"serves", holder}});
         told = std::move(holder);
@@ -116,10 +118,10 @@ base::Status wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
       }
     }
     if (told.empty()) continue;
-    if (auto status = stand_by(journal); !status) return status;
+    if (auto status = stand_by(journal); !status) return std::unexpected(status.error());
   }
   if (!told.empty()) base::log(base::LogLevel::info, "takes_over", {{"topic", kafka.topic}, {"from", told}});
-  return {};
+  return !told.empty();
 }
 
 }  // namespace sandglass::engine::server::compose

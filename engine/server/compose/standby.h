@@ -36,9 +36,9 @@ base::Result<journal::kafka::client::LeaseHolder> lease_name(const base::DataFol
                                                              const std::string& tenant_key,
                                                              base::Random& random);
 
-/// Until this engine may own every partition.
-base::Status wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
-                            const journal::kafka::client::LeaseHolder& self, const KafkaSettings& kafka,
-                            const StandbyPorts& ports);
+/// Until this engine may own every partition. True: it stood by.
+base::Result<bool> wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
+                                  const journal::kafka::client::LeaseHolder& self, const KafkaSettings& kafka,
+                                  const StandbyPorts& ports);
 
 }  // namespace sandglass::engine::server::compose

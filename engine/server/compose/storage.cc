@@ -58,22 +58,29 @@ base::Status open_embedded(const StorageOptions& options, Storage& storage) {
 }
 
 /// Until this engine has the lease, unless it shall take over from whoever has it.
-base::Status begin_leasing(const StorageOptions& options, const std::string& journal_id,
+base::Status begin_leasing(const StorageOptions& options, const std::string& cluster,
                            kafka::KafkaJournal& journal, Storage& storage) {
   const KafkaSettings& wanted = options.config.kafka;
   auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
   if (!settings) return std::unexpected(settings.error());
   auto self = lease_name(options.folder, options.tenant_key, options.random);
   if (!self) return std::unexpected(self.error());
-  auto lease = Lease::open({.settings = std::move(*settings),
+  auto lease = Lease::open({.settings = *settings,
                             .topic = wanted.topic,
-                            .group = journal_id,
+                            .group = journal.meta().journal_id,
                             .self = *self,
                             .session_ms = wanted.lease_ms,
                             .on_lost = options.standby.lost});
   if (!lease) return std::unexpected(lease.error());
   storage.lease = std::move(*lease);
-  return wait_for_lease(*storage.lease, journal, *self, wanted, options.standby);
+  const auto stood_by = wait_for_lease(*storage.lease, journal, *self, wanted, options.standby);
+  if (!stood_by) return std::unexpected(stood_by.error());
+  if (!*stood_by) return {};
+  // Much may have been changed since this engine began to wait (J28).
+  const auto topic = kafka::cluster::check_topic(
+      *settings, {.topic = wanted.topic, .partitions = journal.meta().partitions, .cluster = cluster},
+      kTopicTimeoutMs);
+  return topic ? base::Status() : std::unexpected(topic.error());
 }
 
 base::Status open_kafka(const StorageOptions& options, Storage& storage) {
@@ -107,7 +114,7 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
        .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
-  if (auto leased = begin_leasing(options, journal_id, **opened, storage); !leased) return leased;
+  if (auto leased = begin_leasing(options, topic->cluster, **opened, storage); !leased) return leased;
   // All side by side: each waits for the brokers most of the time.
   for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition)
     (*opened)->begin_owning(partition);

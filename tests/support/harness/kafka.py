@@ -49,14 +49,21 @@ class Brokers:
     def start_again(self):
         self._call("start", str(self._count))
 
-    def delete_topic(self, topic):
-        """With all that is in it, by Kafka's own tool."""
+    def _tool(self, name, *arguments):
+        """One of Kafka's own."""
         words = (pathlib.Path(self.folder) / "1" / "command").read_text().splitlines()
-        deleted = subprocess.run(["java", "-cp", words[words.index("-cp") + 1], "org.apache.kafka.tools.TopicCommand",
-                                  "--bootstrap-server", self.bootstrap, "--delete", "--topic", topic],
-                                 text=True, capture_output=True, check=False, timeout=120)
-        if deleted.returncode != 0:
-            raise AssertionError(deleted.stdout + deleted.stderr)
+        ended = subprocess.run(["java", "-cp", words[words.index("-cp") + 1], name, "--bootstrap-server", self.bootstrap,
+                                *arguments], text=True, capture_output=True, check=False, timeout=120)
+        if ended.returncode != 0:
+            raise AssertionError(ended.stdout + ended.stderr)
+
+    def delete_topic(self, topic):
+        """With all that is in it."""
+        self._tool("org.apache.kafka.tools.TopicCommand", "--delete", "--topic", topic)
+
+    def set_topic(self, topic, name, value):
+        self._tool("kafka.admin.ConfigCommand", "--alter", "--entity-type", "topics", "--entity-name", topic,
+                   "--add-config", f"{name}={value}")
 
     def configuration(self, topic="history", key="journal"):
         """`key`: journal, or publish for an embedded one."""

@@ -1,7 +1,8 @@
-// An owner on three brokers that die: what it was told durable is there once, whatever is killed; with two of
-// three gone nothing is acknowledged, and it heals. In the long form.
+// An owner whose brokers die, forget it or answer late: what it was told durable is there, once. In the long
+// form.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "tests/engine/journal/kafka/brokers/kafka_store.h"
 #include "tests/engine/journal/kafka/brokers/topic_readers.h"
+#include "tests/support/kafka/slow_way.h"
 
 namespace sandglass::engine::journal::kafka {
 namespace {
@@ -16,14 +18,17 @@ namespace {
 using tests::support::Brokers;
 
 constexpr std::int64_t kDeliveryTimeoutMs = 10'000;
-constexpr int kBatches = 200;
+constexpr std::size_t kBatches = 200;
 constexpr std::size_t kInFlight = 16;
 
-class KafkaThreeBrokers : public testing::Test {
+class KafkaSurvival : public testing::Test {
  protected:
   void SetUp() override {
     if (std::getenv("SANDGLASS_LONG") == nullptr) GTEST_SKIP() << "minutes: in the long form";
-    brokers_ = &Brokers::three();
+  }
+
+  void begin(Brokers& brokers) {
+    brokers_ = &brokers;
     brokers_->heal();
     topic_ = make_test_topic(brokers_->bootstrap());
     node_ = std::make_unique<Node>(brokers_->bootstrap(), topic_, std::string(), kDeliveryTimeoutMs);
@@ -65,8 +70,8 @@ class KafkaThreeBrokers : public testing::Test {
   }
 
   /// So many batches more are durable, by as many ownerships as that takes.
-  void write(int batches) {
-    const std::size_t wanted = acknowledged_.size() + static_cast<std::size_t>(batches);
+  void write(std::size_t batches) {
+    const std::size_t wanted = acknowledged_.size() + batches;
     while (acknowledged_.size() < wanted && !HasFatalFailure()) {
       while (under_way_.size() < kInFlight) submit();
       if (!take()) own();
@@ -86,6 +91,13 @@ class KafkaThreeBrokers : public testing::Test {
       ASSERT_EQ(readers_->published().at(sequence - 1), chain) << "sequence " << sequence;
   }
 
+  /// Before the brokers end.
+  void finish() {
+    journal_.reset();
+    readers_.reset();
+    node_.reset();
+  }
+
   Brokers* brokers_ = nullptr;
   std::string topic_;
   std::unique_ptr<Node> node_;
@@ -95,6 +107,14 @@ class KafkaThreeBrokers : public testing::Test {
   std::map<Ticket, std::pair<core::Sequence, base::Hash256>> under_way_;
   std::map<core::Sequence, base::Hash256> acknowledged_;
   std::string said_;
+};
+
+class KafkaThreeBrokers : public KafkaSurvival {
+ protected:
+  void SetUp() override {
+    KafkaSurvival::SetUp();
+    if (!IsSkipped()) begin(Brokers::three());
+  }
 };
 
 /// One of them leads the partition, one coordinates the transactions.
@@ -140,6 +160,46 @@ TEST_F(KafkaThreeBrokers, AllKilledAtOnceAndStartedAgainLoseNothing) {
   brokers_->restart_all();
   write(kBatches);
   check();
+}
+
+/// What a broker keeps of a producer ends before the producer does.
+TEST_F(KafkaSurvival, AnOwnerThatTheBrokerHasForgottenGoesOnOrIsToldSo) {
+  Brokers forgetful(1,
+                    "producer.id.expiration.ms=1000\n"
+                    "producer.id.expiration.check.interval.ms=200\n"
+                    "transactional.id.expiration.ms=2000\n"
+                    "transaction.remove.expired.transaction.cleanup.interval.ms=200\n");
+  begin(forgetful);
+  for (int round = 0; round < 3; ++round) {
+    write(kBatches);
+    // Idle: its transaction ends after five seconds, and what the broker knows of it two later.
+    std::this_thread::sleep_for(std::chrono::seconds(10));
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  write(kBatches);
+  check();
+  finish();
+}
+
+/// Answers that come late or never: of produced records, of commits, of the takeover's own calls.
+TEST_F(KafkaSurvival, AnswersThatComeLateOrNeverLoseNothing) {
+  tests::support::SlowWay way;
+  Brokers behind(1, "advertised.listeners=PLAINTEXT://" + way.address() + "\n");
+  way.lead_to(behind.address(1));
+  begin(behind);
+  for (const int delay_ms : {0, 20, 300}) {
+    way.delay(delay_ms);
+    for (int round = 0; round < 5; ++round) {
+      write(kInFlight);
+      for (std::size_t i = 0; i < kInFlight; ++i) submit();
+      way.cut();
+    }
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  way.delay(0);
+  write(kBatches);
+  check();
+  finish();
 }
 
 }  // namespace
