@@ -113,6 +113,10 @@ class EveryWrite(Case):
                 with self.subTest(write=write, error=errno.errorcode[error]):
                     self.live_on_a_bad_disk(write, error)
 
+    def met_a_fault_or_an_approval(self):
+        asked = self.cli.call("approvals")
+        return self.faults.refused or asked.status != 0 or asked.value["approvals"]
+
     @unittest.skipUnless(places.LONG, "the long form")
     def test_the_main_job_survives_a_full_disk_at_any_write(self):
         outside = self.receiver()
@@ -134,8 +138,7 @@ class EveryWrite(Case):
                     meanwhile = self.cli.call("run", places.EXAMPLE / "task.yaml", "--detach", "--request-id", request_id,
                                               "--param", f"receiver={outside.url}")
                     if meanwhile.status == 0:  # some way into the job
-                        wait_until(lambda: self.faults.refused or self.cli.call("approvals").status != 0
-                                   or self.cli.call("approvals").value["approvals"], "a fault, or an approval")
+                        wait_until(self.met_a_fault_or_an_approval, "a fault, or an approval")
                 self.go_on(server)
                 job = Job.start(self.cli, outside, request_id=request_id)
                 detail = job.approve_and_wait()
