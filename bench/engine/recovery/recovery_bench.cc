@@ -75,7 +75,7 @@ struct Times {
 };
 
 Times kill_and_ask(ServerProcess& server, const std::string& parked, int round) {
-  const auto client = server.client();
+  auto client = server.client();
   const pid_t old = server.engine_pid();
   std::this_thread::sleep_for(kHealthy);
   const auto begin = Clock::now();
@@ -83,6 +83,7 @@ Times kill_and_ask(ServerProcess& server, const std::string& parked, int round) 
   SG_CHECK(kill(old, SIGKILL) == 0, "kill");
   Times times;
   for (;;) {
+    client = server.client();  // a new caller: one that was connected would wait out its own backoff first
     const auto status = client->ping(200);
     if (status && status->pid() != old) {
       times.first_reply = since();
