@@ -242,6 +242,20 @@ function(sandglass_python_test path)
   endif()
 endfunction()
 
+# After every test: which may run beside others (ctest -j). Those labelled unit may; of those labelled brokers, which mostly
+# wait for Kafka, one at a time; of all others, which use the machine's processes, mounts and groups, one at a time.
+function(sandglass_order_tests)
+  get_property(names DIRECTORY PROPERTY TESTS)
+  foreach(name ${names})
+    get_test_property(${name} LABELS labels)
+    if("brokers" IN_LIST labels)
+      set_tests_properties(${name} PROPERTIES RESOURCE_LOCK brokers)
+    elseif(NOT "unit" IN_LIST labels)
+      set_tests_properties(${name} PROPERTIES RESOURCE_LOCK machine)
+    endif()
+  endforeach()
+endfunction()
+
 # sandglass_faults_library(folder): lib/libsandglass_faults.so, which tests load into programs.
 function(sandglass_faults_library path)
   if(NOT SANDGLASS_TESTS OR SANDGLASS_SANITIZED)

@@ -30,11 +30,10 @@ bool is_in(std::string_view name, const auto& list) {
   return std::ranges::find(list, name) != std::end(list);
 }
 
-/// `hidden`: a part of .hidden, whose attributes come with it.
-int cover(int root, const std::string& hidden, const std::string& target) {
-  const UniqueFd mount = clone_mount(root, hidden.c_str(), false);
-  if (!mount) return errno;
-  return attach(mount.get(), root, target.c_str());
+/// `hidden`: a part of .hidden, whose attributes come with it. Both from the root, where we are: there are
+/// forty of these, and one call each takes half the time of a clone and its attachment.
+int cover(const char* hidden, const std::string& target) {
+  return ::mount(hidden, target.c_str(), nullptr, MS_BIND, nullptr) == 0 ? 0 : errno;
 }
 
 int make_read_only(int root, const std::string& target) {
@@ -51,9 +50,9 @@ int mask_one(int root, const dirent& entry) {
   const std::string path = "proc/" + std::string(name);
   if (name.starts_with(".") || (name[0] >= '0' && name[0] <= '9') || is_in(name, kShown)) return 0;
   if (is_in(name, kReadOnly)) return make_read_only(root, path);
-  if (is_in(name, kSynthesised)) return cover(root, ".hidden/" + std::string(name), path);
+  if (is_in(name, kSynthesised)) return cover((".hidden/" + std::string(name)).c_str(), path);
   if (entry.d_type == DT_LNK) return 0;  // points into a process's own folder
-  return cover(root, entry.d_type == DT_DIR ? ".hidden/folder" : ".hidden/file", path);
+  return cover(entry.d_type == DT_DIR ? ".hidden/folder" : ".hidden/file", path);
 }
 
 }  // namespace
@@ -65,6 +64,7 @@ int mount_proc(int root) {
 }
 
 int mask_proc(int root) {
+  if (::fchdir(root) != 0) return errno;
   const int fd = ::openat(root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return errno;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::fdopendir(fd), &::closedir);

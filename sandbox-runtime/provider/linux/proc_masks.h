@@ -6,7 +6,7 @@ namespace sandglass::sandbox_runtime::provider::linux_jail {
 
 int mount_proc(int root);
 /// Covers the rest and lays the synthesised meminfo and cpuinfo of the root's .hidden folder over the real
-/// ones (V7).
+/// ones (V7). The working folder is `root` afterwards.
 int mask_proc(int root);
 
 }  // namespace sandglass::sandbox_runtime::provider::linux_jail
