@@ -68,7 +68,7 @@ AT_ONCE = 3
 # With the keeper its sandboxes end, and a job that has lost its sandbox fails before its effect.
 LOST = (1500, 1502, 1503, 1507, 1508, 1509)
 
-SLEEPER = """name: sleeper
+SLEEPER = places.task("""name: sleeper
 goal: be in the sandbox for a while
 brain: plan
 template: default
@@ -77,7 +77,7 @@ plan:
     exec: {argv: [sleep, "%s"]}
   - name: end
     finish: {message: done}
-"""
+""")
 
 
 def kill_when_the_command_runs(name):
@@ -106,7 +106,7 @@ USUAL = Situation()
 LOST_ANSWER = Situation(receiver=("--drop-reply", 1, "--late-ms", 400))
 SHORT_LEASE = Situation(settings=("sandbox.lease_ms=4000",), task=SLEEPER % 5)
 ON_KAFKA = Situation(kafka=True)
-A_WAY_OUT = Situation(task=(SLEEPER % 1).replace("template: default", "template: network"))
+A_WAY_OUT = Situation(task=(SLEEPER % 1).replace(f"template: {places.TEMPLATE}", "template: network"))
 SITUATIONS = {
     **{point: ON_KAFKA for stage, points in STAGES.items() if stage.startswith("kafka: ") for point in points},
     "egress.listener_added": A_WAY_OUT,

@@ -5,13 +5,13 @@ import threading
 import time
 import unittest
 
-from harness import processes, remains
+from harness import places, processes, remains
 from harness.case import Case
 from harness.counting_server import CountingServer
 from harness.main_job import Job
 from harness.waiting import wait_until
 
-HEAD = """name: effects
+HEAD = places.task("""name: effects
 goal: have effects
 brain: plan
 template: default
@@ -19,7 +19,7 @@ parameters: {receiver: "http://127.0.0.1:1"}
 targets: ["${param.receiver}"]
 approvals: {level_2: allow}
 plan:
-"""
+""")
 EFFECT = """  - name: %(name)s
     timeout: 20s
     http_request:

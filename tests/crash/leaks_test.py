@@ -25,7 +25,7 @@ AT_ONCE = 8
 # collects rows for its next table, and the states of the newest runs, of a bounded number.
 MEMORY_KIB = {"host": (2048, 0), "keeper": (1024, 0), "engine": (34816, 6)}
 
-SLEEPER = """name: sleeper
+SLEEPER = places.task("""name: sleeper
 goal: be in the sandbox
 brain: plan
 template: default
@@ -37,9 +37,9 @@ plan:
   - name: end
     finish: {message: done}
 parameters: {seconds: "3"}
-"""
+""")
 
-ONE_COMMAND = """name: one
+ONE_COMMAND = places.task("""name: one
 goal: run a command
 brain: plan
 template: default
@@ -49,7 +49,7 @@ plan:
     exec: {argv: ["true"]}
   - name: end
     finish: {message: done}
-"""
+""")
 
 
 class Leaks(Case):

@@ -2,12 +2,12 @@
 
 import unittest
 
-from harness import main_job, processes, remains
+from harness import main_job, places, processes, remains
 from harness.case import Case
 from harness.main_job import Approver, Job
 from harness.waiting import wait_until
 
-SLOW_TASK = """name: slow
+SLOW_TASK = places.task("""name: slow
 goal: be at work in the sandbox for a while
 brain: plan
 template: default
@@ -16,7 +16,7 @@ plan:
     exec: {argv: [sh, -c, "echo begun; sleep 3; echo ended"]}
   - name: end
     finish: {message: done}
-"""
+""")
 
 
 # Files go in and out before the command that is lost: init acts as the sandbox's user for them.

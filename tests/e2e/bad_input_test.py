@@ -8,14 +8,14 @@ from harness.case import Case
 
 USAGE, BAD_FILE, UNREACHABLE, DENIED, MACHINE, RUN_FAILED = 2, 3, 4, 5, 10, 20
 
-TASK = """name: probe
+TASK = places.task("""name: probe
 goal: nothing
 brain: plan
 template: default
 plan:
   - name: only
     exec: {argv: ["true"]}
-"""
+""")
 
 # What is wrong → (the task file's text, error code, words of the message).
 BAD_TASKS = {
@@ -79,19 +79,20 @@ class BadInput(Case):
                 self.assertFalse((self.data / "journal" / "CURRENT").exists(), "a journal was made")
 
     def test_a_variable_that_the_operator_does_not_allow_is_named_with_the_remedy(self):
-        (self.folder / "task.yaml").write_text("""name: probe
+        (self.folder / "task.yaml").write_text(f"""name: probe
+template: {places.TEMPLATE}
 plan:
   - name: only
-    exec: {argv: [sh, -c, 'test "$CI" = yes'], env: {CI: "yes"}}
+    exec: {{argv: [sh, -c, 'test "$CI" = yes'], env: {{CI: "yes"}}}}
 """)
         server = self.server()
         refused = self.cli.call("run", self.folder / "task.yaml", json_output=False)
         self.assertEqual(refused.status, RUN_FAILED, refused)
         self.assertIn("variable CI", refused.output)
-        self.assertIn("sandbox.templates.default.env_allow", refused.output)
+        self.assertIn(f"sandbox.templates.{places.TEMPLATE}.env_allow", refused.output)
         self.assertNotIn("artifact list", refused.output)
         server.stop()
-        self.server(config="sandbox: {templates: {default: {env_allow: [CI]}}}\n")
+        self.server(config=f"sandbox: {{templates: {{{places.TEMPLATE}: {{env_allow: [CI]}}}}}}\n")
         self.cli.must("run", self.folder / "task.yaml", json_output=False)
 
     def test_an_error_as_json_has_number_name_and_message(self):

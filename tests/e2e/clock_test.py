@@ -14,7 +14,7 @@ DENIED = 24
 LEASE_SECONDS = 120
 
 # Works in a sandbox for some seconds, twice, then ends.
-WORK = """name: work
+WORK = places.task("""name: work
 goal: be at work while the clock is set
 brain: plan
 template: default
@@ -26,7 +26,7 @@ plan:
     exec: {{argv: [sh, -c, "echo still here"]}}
   - name: done
     finish: {{message: "${{second.out}}"}}
-"""
+""")
 
 
 class Clocks(Case):

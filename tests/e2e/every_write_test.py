@@ -136,7 +136,7 @@ class EveryWrite(Case):
                 request_id = f"job-{write}"
                 if server.process.poll() is None:
                     meanwhile = self.cli.call("run", places.EXAMPLE / "task.yaml", "--detach", "--request-id", request_id,
-                                              "--param", f"receiver={outside.url}")
+                                              "--param", f"receiver={outside.url}", "--param", f"template={places.TEMPLATE}")
                     if meanwhile.status == 0:  # some way into the job
                         wait_until(self.met_a_fault_or_an_approval, "a fault, or an approval")
                 self.go_on(server)

@@ -75,14 +75,14 @@ class BadDisk(Case):
         server = self.server()
         run = self.cli.must("start", "hello", "--wait").values[0]["run_id"]
         self.assertEqual(server.stop(), 0)
-        self._mount("-o", "remount,ro")
+        self._mount("-o", "remount,bind,ro")
         report = server.start()
         self.assertTrue(report.startswith("error 1007 "), report)
         self.assertIn(str(self.data), report)
         self.assertEqual(server.wait(), MACHINE)
         self.assertIs(self.cli.must("audit", "verify").value["good"], True)
         self.assertEqual(self.cli.must("debug", run, "--all").values[-1]["state"]["status"], "completed")
-        self._mount("-o", "remount,rw")
+        self._mount("-o", "remount,bind,rw")
         self.start(server)
         self.assertEqual(self.cli.must("list").value["runs"][0]["run_id"], run)
 

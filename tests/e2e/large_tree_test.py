@@ -11,7 +11,6 @@ from harness import places
 from harness.case import Case
 
 FILES = 10_000 if places.LONG else 1_000
-TEMPLATE = "default" if os.geteuid() == 0 else "default-rootless"
 
 TASK = """
 name: large-tree
@@ -74,7 +73,7 @@ class LargeTree(Case):
         sent = described(tree)
         self.assertEqual(sum(1 for each in sent.values() if each[0] == "file"), FILES)
         task = self.folder / "task.yaml"
-        task.write_text(TASK.format(template=TEMPLATE))
+        task.write_text(TASK.format(template=places.TEMPLATE))
         self.server()
         run = self.cli.must("run", task).values[0]["run_id"]
 

@@ -12,7 +12,7 @@ from harness.waiting import wait_until
 
 BAD_FILE, REFUSED, RUN_LOST = 3, 7, 23
 
-TASK = """name: hold
+TASK = places.task("""name: hold
 goal: hold a sandbox
 brain: plan
 template: default
@@ -22,10 +22,10 @@ plan:
     exec: {{argv: [sleep, "{seconds}"]}}
   - name: end
     finish: {{message: slept}}
-"""
+""")
 
 
-FLOOD = """name: flood
+FLOOD = places.task("""name: flood
 goal: print too much
 brain: plan
 template: default
@@ -35,7 +35,7 @@ plan:
     allow_failure: true
   - name: end
     finish: {message: "signal ${work.signal}"}
-"""
+""")
 
 
 def open_descriptors(pid):

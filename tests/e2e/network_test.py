@@ -3,11 +3,11 @@
 import os
 import unittest
 
+from harness import places
 from harness.case import Case
 
 RUN_FAILED = 20
 TEMPLATE = "network" if os.geteuid() == 0 else "network-rootless"
-OFFLINE = "default" if os.geteuid() == 0 else "default-rootless"
 
 TASK = """
 name: reach
@@ -87,7 +87,7 @@ class Network(Case):
 
     def test_a_template_without_a_network_says_so(self):
         self.operator()
-        run = self.run_task(self.listed(), template=OFFLINE, status=RUN_FAILED)
+        run = self.run_task(self.listed(), template=places.TEMPLATE, status=RUN_FAILED)
         self.assertIn("template", self.cli.must("show", run).value["error"])
 
 

@@ -65,7 +65,7 @@ class OnATerminal(Case):
         self.server(config=self.outside.configuration())
 
     def run_task(self):
-        return Terminal(self.data, "run", places.EXAMPLE / "task.yaml", "--param", f"receiver={self.outside.url}")
+        return Terminal(self.data, "run", places.EXAMPLE / "task.yaml", "--param", f"receiver={self.outside.url}", "--param", f"template={places.TEMPLATE}")
 
     def test_the_approval_shows_what_will_leave_and_waits_for_yes(self):
         terminal = self.run_task()

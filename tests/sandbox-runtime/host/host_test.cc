@@ -391,6 +391,8 @@ TEST(Host, WhereverTheHostDiesNothingIsLostOrLeft) {
   // remains
   for (const char* point : {"host.recorded", "host.launched", "host.exec_readied", "host.exec_placed",
                             "host.exec_started", "host.exec_done", "host.lease_ended"}) {
+    // rootless, no child is made ready
+    if (geteuid() != 0 && std::string_view(point) == "host.exec_readied") continue;
     HostRig rig;
     rig.kill_host();
     rig.crash_at(point);

@@ -28,7 +28,7 @@ class Job:
         """Starts it and does not follow it."""
         job = cls(cli, "")
         arguments = ["run", places.EXAMPLE / "task.yaml", "--detach", "--param", f"variant={variant}",
-                     "--param", f"receiver={receiver.url}"]
+                     "--param", f"template={places.TEMPLATE}", "--param", f"receiver={receiver.url}"]
         if request_id:
             arguments += ["--request-id", request_id]
         # Asked again under the same request id it is the same run, so an engine that is away is no reason to fail.
@@ -39,7 +39,7 @@ class Job:
     def follow(cls, cli, receiver, variant="total"):
         """(job, process): starts it by a call that follows it to its end."""
         process = cli.begin("run", places.EXAMPLE / "task.yaml", "--param", f"variant={variant}",
-                            "--param", f"receiver={receiver.url}")
+                            "--param", f"template={places.TEMPLATE}", "--param", f"receiver={receiver.url}")
         return cls(cli, json.loads(process.stdout.readline())["run_id"]), process
 
     def _answer(self, *arguments, **options):

@@ -8,7 +8,14 @@ SOURCE = pathlib.Path(os.environ.get("SANDGLASS_SOURCE", pathlib.Path(__file__).
 BUILD = pathlib.Path(os.environ.get("SANDGLASS_BUILD", SOURCE / "build/dev"))
 BIN = BUILD / "bin"
 EXAMPLE = SOURCE / "examples/fix-failing-test"
+# What this machine can enforce in full: without root there are no control groups.
+TEMPLATE = "default" if os.geteuid() == 0 else "default-rootless"
 LONG = os.environ.get("SANDGLASS_LONG") == "1"
+
+
+def task(text):
+    """A task file that this machine can do: one that names the template `default` gets TEMPLATE."""
+    return text.replace("template: default\n", f"template: {TEMPLATE}\n")
 
 
 def program(name):
