@@ -123,13 +123,14 @@ base::Result<HttpUrl> parse_http_url(std::string_view text) {
     }
   }
   HttpUrl url;
-  std::string scheme(text.substr(0, std::min(text.find(':'), text.size())));
+  const std::size_t colon = text.find(':');
+  std::string scheme(text.substr(0, colon));
   std::ranges::transform(scheme, scheme.begin(), lower);
-  if (scheme != "http" && scheme != "https") {
+  if (colon == std::string_view::npos || (scheme != "http" && scheme != "https")) {
     return fail(Code::invalid_argument, "the URL's scheme is neither http nor https");
   }
   url.tls = scheme == "https";
-  std::string_view rest = text.substr(scheme.size() + 1);
+  std::string_view rest = text.substr(colon + 1);
   if (!rest.starts_with("//")) return fail(Code::invalid_argument, "the URL has no host");
   rest.remove_prefix(2);
   const std::string_view authority = rest.substr(0, std::min(rest.find_first_of("/?#\\"), rest.size()));

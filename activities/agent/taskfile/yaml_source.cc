@@ -60,6 +60,7 @@ class Converter {
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) throw Refused{entry.first.Mark(), "a field's name must be a text"};
       const std::string name = entry.first.Scalar();
+      if (!base::is_utf8(name)) throw Refused{entry.first.Mark(), "a field's name that is not UTF-8"};
       if (!seen.insert(name).second) {
         throw Refused{entry.first.Mark(), "the field \"" + name + "\" stands here a second time; remove one"};
       }

@@ -131,7 +131,7 @@ TEST(HttpUrl, OnlyPlainHttpAndHttpsWithoutUserInformation) {
   for (const char* text :
        {"ftp://a.example/", "file:///etc/passwd", "gopher://a.example", "//a.example", "a.example", "http:a",
         "http://u:p@a.example/", "http://a.example\\@b.example/", "http://a.example/a\\b", "http:///x",
-        "http://a.example/a b", "http://a.example/\r\nHost: b", "javascript:1", ""}) {
+        "http://a.example/a b", "http://a.example/\r\nHost: b", "javascript:1", "http", "https", ""}) {
     EXPECT_FALSE(parse_http_url(text)) << text;
   }
 }
