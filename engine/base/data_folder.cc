@@ -115,13 +115,18 @@ Status check_owner(const std::string& path, uid_t engine_uid) {
     return fail(Code::io_error, "the data folder " + path + " belongs to uid " + std::to_string(info.st_uid) +
                                     ", this program runs as " + std::to_string(geteuid()) + "; " + advice);
   }
-  if ((info.st_mode & 0077) != 0 && chmod(path.c_str(), 0700) != 0) {
-    return std::unexpected(system_error("cannot make the data folder private", path, errno));
-  }
   if (access(path.c_str(), W_OK) != 0) {
     return std::unexpected(system_error("the data folder is not writable", path, errno));
   }
   return {};
+}
+
+/// Only of a folder that is known to be ours, or to become ours: /etc without its readers is a dead machine.
+Status make_private(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) == 0 && ((info.st_mode & 0077) == 0 || chmod(path.c_str(), 0700) == 0))
+    return {};
+  return std::unexpected(system_error("cannot make the data folder private", path, errno));
 }
 
 enum class Existing : std::uint8_t { replaced, kept };
@@ -317,12 +322,14 @@ Result<DataFolder> DataFolder::open(const std::string& path, Random& random, uid
   const std::string format = folder.file("format");
   if (auto text = read_whole_file(format, 256)) {
     if (auto checked = check_format(path, *text); !checked) return std::unexpected(checked.error());
+    if (auto closed = make_private(path); !closed) return std::unexpected(closed.error());
   } else if (access(format.c_str(), F_OK) == 0) {
     return std::unexpected(text.error());
   } else {
     // Another first start may have been quicker meanwhile.
     const auto known = check_contents(path);
     if (!known && access(format.c_str(), F_OK) != 0) return std::unexpected(known.error());
+    if (auto closed = make_private(path); !closed) return std::unexpected(closed.error());
     const std::string line = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
     if (auto written = make_whole_file(format, line); !written) return std::unexpected(written.error());
     const auto made = read_whole_file(format, 256);
@@ -384,6 +391,7 @@ Result<std::string> DataFolder::log_file(const std::string& path) {
     if (access(format.c_str(), F_OK) != 0) {
       const auto known = check_contents(path);
       if (!known && access(format.c_str(), F_OK) != 0) return std::unexpected(known.error());
+      if (auto closed = make_private(path); !closed) return std::unexpected(closed.error());
     }
     if (auto made = make_folder(log); !made) return std::unexpected(made.error());
   }

@@ -35,6 +35,30 @@ TEST_F(DataFolderTest, ANewFolderIsPrivateAndHasItsKey) {
   EXPECT_EQ(folder->id().size(), 16U);
 }
 
+// `--data /etc` by mistake: the rest of the machine still has to read it.
+TEST_F(DataFolderTest, AFolderThatIsRefusedKeepsItsMode) {
+  for (const char* name : {"/other", "/foreign"}) std::filesystem::create_directories(root_ + name);
+  std::ofstream(root_ + "/other/passwd") << "";
+  std::ofstream(root_ + "/foreign/format") << "something else\n";
+  for (const char* name : {"/other", "/foreign"}) {
+    ASSERT_EQ(chmod((root_ + name).c_str(), 0755), 0);
+    EXPECT_FALSE(DataFolder::open(root_ + name, random_));
+    (void)DataFolder::log_file(root_ + name);
+    struct stat info{};
+    ASSERT_EQ(stat((root_ + name).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0755U) << name;
+  }
+}
+
+TEST_F(DataFolderTest, AFolderOfOursIsMadePrivate) {
+  ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
+  ASSERT_EQ(chmod((root_ + "/d").c_str(), 0755), 0);
+  ASSERT_TRUE(DataFolder::open(root_ + "/d", random_));
+  struct stat info{};
+  ASSERT_EQ(stat((root_ + "/d").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+}
+
 // What an operator or an interrupted first start leaves: a configuration, the log, the supervisor's lock.
 TEST_F(DataFolderTest, AFolderThatIsOnlyPreparedIsTaken) {
   std::filesystem::create_directories(root_ + "/d/log");
