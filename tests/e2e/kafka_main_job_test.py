@@ -1,33 +1,15 @@
 """The main job with its journal on a Kafka broker: the engine is killed in the middle, and its view deleted."""
 
 import shutil
-import tempfile
 import unittest
 
-from harness.case import Case
-from harness.kafka import Brokers
+from harness.kafka import KafkaCase
 from harness.main_job import Job
 
 FOLDER = 8
 
 
-class KafkaMainJob(Case):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.brokers_folder = tempfile.mkdtemp(prefix="sandglass-kafka-")
-        cls.brokers = Brokers(cls.brokers_folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.brokers.stop()
-        shutil.rmtree(cls.brokers_folder, ignore_errors=True)
-        super().tearDownClass()
-
-    def setUp(self):
-        super().setUp()
-        self.outside = self.receiver()
+class KafkaMainJob(KafkaCase):
 
     def kafka_server(self, topic):
         return self.server(config=self.outside.configuration() + self.brokers.configuration(topic))

@@ -4,35 +4,17 @@ stopped, killed and started again, the engine is killed, and in the end the topi
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 from harness import places
-from harness.case import Case
-from harness.kafka import Brokers
+from harness.kafka import KafkaCase
 from harness.main_job import Job
 from harness.waiting import wait_until
 
 UNREACHABLE = "1900"
 
 
-class KafkaPublish(Case):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.brokers_folder = tempfile.mkdtemp(prefix="sandglass-kafka-")
-        cls.brokers = Brokers(cls.brokers_folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.brokers.stop()
-        shutil.rmtree(cls.brokers_folder, ignore_errors=True)
-        super().tearDownClass()
-
-    def setUp(self):
-        super().setUp()
-        self.outside = self.receiver()
+class KafkaPublish(KafkaCase):
 
     def publishing(self):
         """Doctor's line: (verdict, detail)."""

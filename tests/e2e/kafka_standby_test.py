@@ -6,12 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from harness.case import Case
 from harness.command_line import CommandLine
-from harness.kafka import Brokers
+from harness.kafka import KafkaCase
 from harness.main_job import Job
 from harness.waiting import wait_until
 
@@ -21,23 +19,10 @@ STANDS_BY = "this engine stands by"
 LEASE_MS = 6000  # the least that brokers allow
 
 
-class KafkaStandby(Case):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.brokers_folder = tempfile.mkdtemp(prefix="sandglass-kafka-")
-        cls.brokers = Brokers(cls.brokers_folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.brokers.stop()
-        shutil.rmtree(cls.brokers_folder, ignore_errors=True)
-        super().tearDownClass()
+class KafkaStandby(KafkaCase):
 
     def setUp(self):
         super().setUp()
-        self.outside = self.receiver()
         self.other_data = self.folder / "other"
         self.other_cli = CommandLine(self.other_data)
 

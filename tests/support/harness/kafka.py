@@ -2,10 +2,13 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 
 from harness import places, processes
+from harness.case import Case
 from harness.waiting import wait_until
 
 
@@ -68,3 +71,23 @@ class Brokers:
     def configuration(self, topic="history", key="journal"):
         """`key`: journal, or publish for an embedded one."""
         return f"{key}: kafka\nkafka:\n  bootstrap: {self.bootstrap}\n  topic: {topic}\n"
+
+
+class KafkaCase(Case):
+    """One broker for all tests of the class, and a receiver for each."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.brokers_folder = tempfile.mkdtemp(prefix="sandglass-kafka-")
+        cls.brokers = Brokers(cls.brokers_folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.brokers.stop()
+        shutil.rmtree(cls.brokers_folder, ignore_errors=True)
+        super().tearDownClass()
+
+    def setUp(self):
+        super().setUp()
+        self.outside = self.receiver()
