@@ -38,6 +38,17 @@ ordered_json report_json(const audit::Report& report) {
   return out;
 }
 
+ordered_json view_json(const TopicView& view) {
+  ordered_json out = {
+      {"topic", view.place.topic}, {"brokers", view.place.brokers}, {"journal", view.place.journal}};
+  out["applied"] = ordered_json::array();
+  for (const auto& each : view.applied) {
+    out["applied"].push_back(
+        {{"partition", each.partition}, {"sequence", each.sequence}, {"offset", each.offset}});
+  }
+  return out;
+}
+
 void print_findings(const audit::Report& report) {
   for (const auto& finding : report.findings) {
     std::string place;
@@ -118,17 +129,20 @@ Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const Au
   if (!history) return std::unexpected(history.error());
   base::Result<audit::Report> report = audit::Report();
   if (args.stream.empty()) {
-    report = audit::verify((*history)->reader());
+    report = audit::verify(history->reader());
   } else {
     const auto stream = engine::core::StreamId::parse(args.stream);
     if (!stream) return base::fail(Code::usage, "a stream id has the form kind-<32 hex digits>");
-    report = audit::verify_stream((*history)->reader(), *stream);
+    report = audit::verify_stream(history->reader(), *stream);
   }
-  if (!report) return std::unexpected(report.error());
+  if (!report) return std::unexpected(not_here(session, *history, report.error()));
   if (session.json()) {
-    print_line(dump(report_json(*report)));
+    ordered_json out = report_json(*report);
+    if (history->view) out["view_of"] = view_json(*history->view);
+    print_line(dump(out));
   } else {
     print_report(*report);
+    if (history->view) print_line(paint(Colour::yellow, "note ") + safe(view_note(session, *history->view)));
   }
   return report->good() ? base::Exit::ok : base::Exit::folder;
 }
@@ -136,7 +150,7 @@ Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const Au
 Outcome audit_log(Session& session, const HistoryAdapters& adapters, const AuditArgs& args) {
   auto history = open_history(session, adapters, "auditor");
   if (!history) return std::unexpected(history.error());
-  const auto partitions = (*history)->reader().partitions();
+  const auto partitions = history->reader().partitions();
   if (!partitions) return std::unexpected(partitions.error());
   const auto print = [&](const audit::LogLine& line) {
     if (!args.stream.empty() && line.stream.text() != args.stream) return true;
@@ -161,7 +175,7 @@ Outcome audit_log(Session& session, const HistoryAdapters& adapters, const Audit
     return true;
   };
   for (std::uint16_t partition = 0; partition < *partitions; ++partition) {
-    auto read = audit::read_log((*history)->reader(), *adapters.kinds, partition, 1, print);
+    auto read = audit::read_log(history->reader(), *adapters.kinds, partition, 1, print);
     if (!read) return std::unexpected(read.error());
   }
   return base::Exit::ok;
@@ -172,7 +186,7 @@ Outcome audit_refusals(Session& session, const HistoryAdapters& adapters, const 
   auto history = open_history(session, adapters, "auditor");
   if (!history) return std::unexpected(history.error());
   const auto timeline =
-      replay::Timeline::read((*history)->reader(), *adapters.kinds, refusals::refusals_stream());
+      replay::Timeline::read(history->reader(), *adapters.kinds, refusals::refusals_stream());
   if (!timeline && timeline.error().code == Code::not_found) {  // its first record is yet to come
     if (!session.json()) print_line(paint(Colour::dim, "nobody was refused anything"));
     return base::Exit::ok;

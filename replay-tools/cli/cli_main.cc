@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engine/base/data_folder.h"
+#include "engine/journal/kafka/place.h"
 #include "engine/journal/kafka/scan/topic_scan.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/server/compose/kinds.h"
@@ -22,6 +23,9 @@ class FolderJournal final : public replay_tools::cli::OpenedJournal {
   explicit FolderJournal(std::unique_ptr<engine::view::Database> database)
       : database_(std::move(database)), view_(*database_, 0), reader_(view_) {}
   const engine::journal::Reader& reader() const override { return reader_; }
+  engine::base::Result<std::vector<engine::journal::kafka::Applied>> applied() const override {
+    return engine::journal::kafka::read_applied(view_);
+  }
 
  private:
   std::unique_ptr<engine::view::Database> database_;
@@ -41,6 +45,16 @@ engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_jou
 
 engine::base::Result<replay_tools::rebuild::Report> rebuild_journal(const engine::base::DataFolder& folder,
                                                                     const std::string& new_journal) {
+  namespace kafka = engine::journal::kafka;
+  const auto place = kafka::load_place(folder.file(kafka::kPlaceFile));
+  if (!place) return std::unexpected(place.error());
+  if (*place) {
+    return engine::base::fail(
+        engine::base::Code::usage,
+        "the history is on topic " + (*place)->topic + " at " + (*place)->brokers + ", and " +
+            folder.journal() +
+            " is a view of it: empty that folder and start the server, which makes the view anew from there");
+  }
   const auto from = engine::view::Database::open({.path = folder.journal(),
                                                   .mark = folder.journal_mark(),
                                                   .create_if_missing = false,

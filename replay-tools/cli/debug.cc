@@ -194,11 +194,13 @@ Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs
   auto history =
       open_history(session, adapters, stream->kind == engine::core::StreamKind::run ? "operator" : "auditor");
   if (!history) return std::unexpected(history.error());
-  auto timeline = replay::Timeline::read((*history)->reader(), *adapters.kinds, *stream);
-  if (!timeline) return std::unexpected(timeline.error());
+  auto timeline = replay::Timeline::read(history->reader(), *adapters.kinds, *stream);
+  if (!timeline) return std::unexpected(not_here(session, *history, timeline.error()));
   debugger::Debugger stepped(*timeline);
   if (args.at > timeline->last()) {
-    return base::fail(Code::not_found, "the history ends with record " + std::to_string(timeline->last()));
+    return std::unexpected(
+        not_here(session, *history,
+                 {Code::not_found, "the history ends with record " + std::to_string(timeline->last())}));
   }
   stepped.go_to(args.at);
   if (args.all) {

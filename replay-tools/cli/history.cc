@@ -10,6 +10,7 @@ namespace {
 
 using base::Code;
 namespace core = engine::core;
+namespace kafka = engine::journal::kafka;
 
 base::Result<core::StoredRecord> to_record(const api::HistoryRecord& message) {
   const auto stream = core::StreamId::from_bytes(message.stream());
@@ -108,18 +109,45 @@ class RemoteJournal final : public OpenedJournal {
 
 }  // namespace
 
-base::Result<std::unique_ptr<OpenedJournal>> open_history(Session& session, const HistoryAdapters& adapters,
-                                                          const std::string& usual) {
+base::Result<History> open_history(Session& session, const HistoryAdapters& adapters,
+                                   const std::string& usual) {
   if (session.engine_answers() || !session.options().address.empty()) {
     auto connected = session.reach(usual);
     if (!connected) return std::unexpected(connected.error());
-    return std::make_unique<RemoteJournal>(std::move(*connected));
+    return History{.journal = std::make_unique<RemoteJournal>(std::move(*connected)), .view = {}};
   }
   auto path = session.folder();
   if (!path) return std::unexpected(path.error());
   auto folder = base::DataFolder::open_read_only(*path);
   if (!folder) return std::unexpected(folder.error());
-  return adapters.open_journal(*folder);
+  auto place = kafka::load_place(folder->file(kafka::kPlaceFile));
+  if (!place) return std::unexpected(place.error());
+  auto opened = adapters.open_journal(*folder);
+  const bool none = !opened && opened.error().code == Code::not_found;
+  if (!opened && !(none && *place)) return std::unexpected(opened.error());
+  if (!*place) return History{.journal = std::move(*opened), .view = {}};
+  TopicView view{.place = std::move(**place), .applied = {}};
+  if (opened) {
+    auto applied = (*opened)->applied();
+    if (!applied) return std::unexpected(applied.error());
+    view.applied = std::move(*applied);
+  }
+  if (view.applied.empty()) return base::fail(Code::not_found, view_note(session, view));
+  return History{.journal = std::move(*opened), .view = std::move(view)};
+}
+
+std::string view_note(const Session& session, const TopicView& view) {
+  std::string verify = "audit verify --kafka " + shell_word(view.place.brokers);
+  if (view.place.topic != TopicPlace().topic) verify += " --topic " + shell_word(view.place.topic);
+  return kafka::describe(view.place, view.applied) +
+         ". Start the server once, with its configuration, and it reads the rest; `" + session.hint(verify) +
+         "` verifies the topic itself (with --kafka-set or --kafka-file where the brokers ask for more)";
+}
+
+base::Error not_here(const Session& session, const History& history, base::Error error) {
+  if (error.code == Code::not_found && history.view)
+    error.message += "; " + view_note(session, *history.view);
+  return error;
 }
 
 }  // namespace sandglass::replay_tools::cli

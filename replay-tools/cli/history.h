@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/data_folder.h"
+#include "engine/journal/kafka/place.h"
 #include "engine/journal/reader.h"
 #include "replay-tools/audit/topic.h"
 #include "replay-tools/cli/session.h"
@@ -21,6 +23,23 @@ class OpenedJournal {
  public:
   virtual ~OpenedJournal() = default;
   virtual const engine::journal::Reader& reader() const = 0;
+  /// Of a view of a topic: up to where it has that.
+  virtual base::Result<std::vector<engine::journal::kafka::Applied>> applied() const { return {}; }
+};
+
+/// A folder whose history is on a topic: what is read from it is a view, as far as that had come.
+struct TopicView {
+  engine::journal::kafka::Place place;
+  std::vector<engine::journal::kafka::Applied> applied;
+};
+
+/// What debug and audit read.
+struct History {
+  std::unique_ptr<OpenedJournal> journal;
+  /// Nothing: it is the history itself, or comes from an engine, whose view has everything.
+  std::optional<TopicView> view;
+
+  const engine::journal::Reader& reader() const { return journal->reader(); }
 };
 
 /// A journal's topic, as the command line names it.
@@ -44,7 +63,14 @@ struct HistoryAdapters {
 };
 
 /// The journal of the session's data folder, by whichever way is open. `usual`: the token that this needs.
-base::Result<std::unique_ptr<OpenedJournal>> open_history(Session& session, const HistoryAdapters& adapters,
-                                                          const std::string& usual);
+/// not_found: the folder's history is on a topic, and nothing of it is in the view here.
+base::Result<History> open_history(Session& session, const HistoryAdapters& adapters,
+                                   const std::string& usual);
+
+/// What somebody must know who reads a view of a topic: where the history is, how much of it is here, and how
+/// to have the rest.
+std::string view_note(const Session& session, const TopicView& view);
+/// What a view does not have may be on its topic.
+base::Error not_here(const Session& session, const History& history, base::Error error);
 
 }  // namespace sandglass::replay_tools::cli

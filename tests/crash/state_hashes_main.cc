@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/base/hash.h"
+#include "engine/journal/kafka/place.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/view/rocksdb/database.h"
 #include "engine/view/rocksdb/view.h"
@@ -46,7 +47,17 @@ int replay(const view::View& view) {
 int main(int argc, char** argv) {
   if (argc != 2) return fail("usage: state_hashes FOLDER");
   const std::string path = std::string(argv[1]) + "/journal";
+  const auto place = journal::kafka::load_place(std::string(argv[1]) + "/" + journal::kafka::kPlaceFile);
+  if (!place) return fail(place.error().message);
   auto database = view::Database::open({.path = path, .create_if_missing = false, .read_only = true});
   if (!database) return fail(database.error().message);
-  return replay(view::RocksView(**database, 0));
+  const view::RocksView view(**database, 0);
+  if (*place) {  // says how much of the topic it is that replays
+    const auto applied = journal::kafka::read_applied(view);
+    if (!applied) return fail(applied.error().message);
+    const std::string told = journal::kafka::describe(**place, *applied);
+    if (applied->empty()) return fail(told);
+    std::printf("%s\n", told.c_str());
+  }
+  return replay(view);
 }

@@ -1,11 +1,16 @@
 """The main job with its journal on a Kafka broker: the engine is killed in the middle, and its view deleted."""
 
 import shutil
+import subprocess
 import unittest
 
+from harness import places, processes
 from harness.kafka import KafkaCase
 from harness.main_job import Job
+from harness.waiting import wait_until
 
+USAGE = 2
+NOT_THERE = 6
 FOLDER = 8
 
 
@@ -61,6 +66,61 @@ class KafkaMainJob(KafkaCase):
         self.assert_history_is_good()
         server.stop()
         self.assert_history_replays()
+
+    def hello(self):
+        run = self.cli.must("start", "hello", "--input", '{"count":2,"pause_ms":10}').value["run_id"]
+        self.assertEqual(Job(self.cli, run).wait_for_end()["summary"]["status"], "completed")
+        return run
+
+    def kill_all(self, server):
+        engine = server.child("engine")
+        server.kill()
+        wait_until(lambda: not processes.is_alive(engine), "the engine's end")
+
+    def verified_on_kafka(self, topic):
+        report = self.cli.must("audit", "verify", "--kafka", self.brokers.bootstrap, "--topic", topic).value
+        self.assertIs(report["good"], True)
+        return report
+
+    def state_hashes(self):
+        return subprocess.run([places.program("state_hashes"), str(self.data)], capture_output=True, text=True, check=False,
+                              timeout=60)
+
+    def test_a_view_that_is_behind_its_topic_says_where_the_history_is(self):
+        server = self.kafka_server("behind")
+        first = self.hello()
+        self.kill_all(server)  # a view has no log: nothing of it has reached the disk
+        where = f"on topic behind at {self.brokers.bootstrap}"
+        for asked in (("audit", "verify"), ("audit", "log"), ("audit", "refusals"), ("debug", first, "--all")):
+            self.assert_error(self.cli.call(*asked), 1002, NOT_THERE, where, "has nothing of it", "Start the server once",
+                              f"audit verify --kafka {self.brokers.bootstrap} --topic behind")
+        replayed = self.state_hashes()
+        self.assertNotEqual(replayed.returncode, 0)
+        self.assertIn(where, replayed.stderr)
+        self.assertGreater(self.verified_on_kafka("behind")["records"], 0)
+        self.assert_error(self.cli.call("rebuild"), 1405, USAGE, "on topic behind")
+        on_kafka = server.config.read_text()
+        server.config.write_text(self.outside.configuration())
+        self.assertIn("error 1107", server.start())
+        server.wait()
+        server.config.write_text(on_kafka)
+        self.start(server)
+        server.stop()
+        seen = self.cli.must("audit", "verify").value
+        heads = {head["partition"]: head["sequence"] for head in self.verified_on_kafka("behind")["heads"] if head["sequence"]}
+        self.assertEqual({each["partition"]: each["sequence"] for each in seen["view_of"]["applied"]}, heads)
+        self.start(server)
+        second = self.hello()
+        self.kill_all(server)
+        seen = self.cli.must("audit", "verify").value
+        self.assertIs(seen["good"], True)
+        self.assertEqual((seen["view_of"]["topic"], seen["view_of"]["brokers"]), ("behind", self.brokers.bootstrap))
+        self.assertLess(seen["records"], self.verified_on_kafka("behind")["records"])
+        self.cli.must("debug", first, "--all")
+        self.assert_error(self.cli.call("debug", second, "--all"), 1002, NOT_THERE, where, "partition 0 sequence")
+        replayed = self.state_hashes()
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        self.assertIn(where, replayed.stdout)
 
     def test_a_topic_that_lost_its_records_stays_closed_until_an_operator_chooses(self):
         server = self.kafka_server("lost")

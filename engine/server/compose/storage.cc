@@ -8,6 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/journal/kafka/cluster/topics.h"
 #include "engine/journal/kafka/journal.h"
+#include "engine/journal/kafka/place.h"
 #include "engine/journal/rocksdb/journal.h"
 #include "engine/server/compose/belongings.h"
 
@@ -43,7 +44,36 @@ journal::JournalMeta new_meta(const StorageOptions& options, std::string journal
           .folder_id = options.folder.id()};
 }
 
+/// Which topic the folder has its history on, if it has: the view itself may have lost that in a crash.
+base::Result<std::optional<kafka::Place>> place_of(const StorageOptions& options) {
+  return kafka::load_place(options.folder.file(kafka::kPlaceFile));
+}
+
+base::Status is_view(const StorageOptions& options, const std::string& topic) {
+  return base::fail(base::Code::folder_version, "the folder " + options.folder.journal() +
+                                                    " is a view of a Kafka journal: its records are on " +
+                                                    topic + ". Set journal: kafka");
+}
+
+base::Status check_place(const StorageOptions& options, const std::string& journal_id) {
+  const KafkaSettings& wanted = options.config.kafka;
+  const auto place = place_of(options);
+  if (!place) return std::unexpected(place.error());
+  if (*place && (*place)->journal != journal_id) {
+    return base::fail(base::Code::topic_foreign,
+                      "this data folder has its history on topic " + (*place)->topic + " at " +
+                          (*place)->brokers + " (journal " + (*place)->journal + "), and topic " +
+                          wanted.topic + " at " + wanted.bootstrap + " is of journal " + journal_id +
+                          ": it is another topic, or one of another cluster. Choose the folder's own topic "
+                          "with kafka.bootstrap and kafka.topic, or an empty folder with --data");
+  }
+  return {};
+}
+
 base::Status open_embedded(const StorageOptions& options, Storage& storage) {
+  const auto place = place_of(options);
+  if (!place) return std::unexpected(place.error());
+  if (*place) return is_view(options, "topic " + (*place)->topic + " at " + (*place)->brokers);
   if (auto status = open_view(options, true, storage); !status) return status;
   auto opened = journal::RocksJournal::open(
       *storage.database,
@@ -52,9 +82,7 @@ base::Status open_embedded(const StorageOptions& options, Storage& storage) {
   storage.meta = (*opened)->meta();
   storage.journal = std::move(*opened);
   if (!kafka::is_kafka_journal(storage.meta.journal_id)) return {};
-  return base::fail(base::Code::folder_version,
-                    "the folder " + options.folder.journal() +
-                        " is a view of a Kafka journal: its records are on the topic. Set journal: kafka");
+  return is_view(options, "a Kafka topic");
 }
 
 /// Until this engine has the lease, unless it shall take over from whoever has it.
@@ -95,6 +123,7 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
       {.settings = std::move(*settings), .topic = wanted.topic, .journal_id = journal_id});
   if (!brokers) return std::unexpected(brokers.error());
   storage.brokers = std::move(*brokers);
+  if (auto status = check_place(options, journal_id); !status) return status;
   if (auto status = open_view(options, false, storage); !status) return status;
   storage.projector =
       std::make_unique<fold::Projector>(options.kinds, *storage.view, options.config.engine.partitions);
@@ -114,6 +143,11 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
        .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
+  if (auto kept =
+          kafka::save_place(options.folder.file(kafka::kPlaceFile),
+                            {.journal = journal_id, .topic = wanted.topic, .brokers = wanted.bootstrap});
+      !kept)
+    return kept;
   if (auto leased = begin_leasing(options, topic->cluster, **opened, storage); !leased) return leased;
   // All side by side: each waits for the brokers most of the time.
   for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition)

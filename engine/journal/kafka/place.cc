@@ -1,0 +1,119 @@
+#include "engine/journal/kafka/place.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "engine/base/crc32c.h"
+#include "engine/base/data_folder.h"
+#include "engine/journal/kafka/applied_view.h"
+#include "engine/journal/rows/rows.h"
+#include "engine/view/keys.h"
+#include "engine/view/read_row.h"
+
+namespace sandglass::engine::journal::kafka {
+namespace {
+
+constexpr std::string_view kFirstLine = "sandglass topic 1\n";
+constexpr std::size_t kMostBytes = 64 << 10;
+constexpr std::size_t kMostNamed = 8;
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+std::string checksum_line(std::string_view text) {
+  return "crc32c " + std::to_string(base::crc32c(text)) + "\n";
+}
+
+/// "word value\n" at the front → value.
+std::optional<std::string> take_value(std::string_view& rest, std::string_view word) {
+  const std::size_t end = rest.find('\n');
+  if (end == std::string_view::npos || !rest.starts_with(word) || word.size() >= end ||
+      rest[word.size()] != ' ')
+    return std::nullopt;
+  std::string value(rest.substr(word.size() + 1, end - word.size() - 1));
+  rest.remove_prefix(end + 1);
+  return value;
+}
+
+}  // namespace
+
+std::string encode_place(const Place& place) {
+  std::string text(kFirstLine);
+  text += "journal " + place.journal + "\ntopic " + one_line(place.topic) + "\nbrokers " +
+          one_line(place.brokers) + "\n";
+  return text + checksum_line(text);
+}
+
+base::Result<Place> decode_place(std::string_view text) {
+  const auto damaged = base::fail(
+      base::Code::record_damaged,
+      "the file that names the topic of this folder's history is damaged; remove it, and start the server "
+      "with the configuration that it had: it is written again");
+  const std::size_t last = text.rfind("crc32c ");
+  if (last == std::string_view::npos || text.substr(last) != checksum_line(text.substr(0, last)))
+    return damaged;
+  std::string_view rest = text.substr(0, last);
+  if (!rest.starts_with(kFirstLine)) return damaged;
+  rest.remove_prefix(kFirstLine.size());
+  auto journal = take_value(rest, "journal");
+  auto topic = take_value(rest, "topic");
+  auto brokers = take_value(rest, "brokers");
+  if (!journal || !topic || !brokers || !rest.empty()) return damaged;
+  return Place{.journal = std::move(*journal), .topic = std::move(*topic), .brokers = std::move(*brokers)};
+}
+
+base::Result<std::optional<Place>> load_place(const std::string& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0 && errno == ENOENT) return std::nullopt;
+  const auto text = base::read_whole_file(path, kMostBytes);
+  if (!text) return std::unexpected(text.error());
+  auto place = decode_place(*text);
+  if (!place) return base::fail(place.error().code, path + ": " + place.error().message);
+  return std::optional(std::move(*place));
+}
+
+base::Status save_place(const std::string& path, const Place& place) {
+  const std::string text = encode_place(place);
+  if (const auto there = base::read_whole_file(path, kMostBytes); there && *there == text) return {};
+  return base::write_whole_file(path, text);
+}
+
+base::Result<std::vector<Applied>> read_applied(const view::View& view) {
+  std::vector<Applied> all;
+  const auto meta = read_meta(view);
+  if (!meta && meta.error().code == base::Code::not_found) return all;
+  if (!meta) return std::unexpected(meta.error());
+  for (core::PartitionId partition = 0; partition < meta->partitions; ++partition) {
+    const auto stands = read_ownership(view, *meta, partition);
+    if (!stands) return std::unexpected(stands.error());
+    const auto row = view::read_row(view, view::applied_key(partition));
+    if (!row) return std::unexpected(row.error());
+    if (!*row || stands->last_sequence == 0) continue;
+    const auto position = decode_position(partition, **row);
+    if (!position) return std::unexpected(position.error());
+    all.push_back({.partition = partition, .sequence = stands->last_sequence, .offset = position->offset});
+  }
+  return all;
+}
+
+std::string describe(const Place& place, const std::vector<Applied>& applied) {
+  std::string text = "this folder's history is on topic " + place.topic + " at " + place.brokers +
+                     " (journal " + place.journal + "); the view here ";
+  if (applied.empty()) return text + "has nothing of it on disk yet";
+  text += "has it up to ";
+  for (std::size_t at = 0; at < applied.size() && at < kMostNamed; ++at) {
+    const Applied& each = applied[at];
+    text += std::string(at == 0 ? "" : ", ") + "partition " + std::to_string(each.partition) + " sequence " +
+            std::to_string(each.sequence) + " (offset " + std::to_string(each.offset) + ")";
+  }
+  if (applied.size() > kMostNamed)
+    text += " and so on for " + std::to_string(applied.size() - kMostNamed) + " more";
+  return text;
+}
+
+}  // namespace sandglass::engine::journal::kafka
