@@ -221,12 +221,20 @@ Status LinuxLauncher::make_sockets(Making& making, Launched& launched) const {
 }
 
 /// The record names the device before anything can use it.
-Status LinuxLauncher::hand_over_disk(const std::string& id, Making& making, Result<LoopDisk> disk) const {
+Result<LoopDisk> LinuxLauncher::make_disk(int image, SandboxRecord record, const std::string& record_path) {
+  Result<LoopDisk> disk = DiskImages::mount(image, record.uid_base + kCommandUid);
+  if (!disk) return disk;
+  record.loop = disk->loop;
+  record.image_inode = disk->image_inode;
+  if (Status done = write_record(record_path, record); !done) return std::unexpected(done.error());
+  return disk;
+}
+
+Status LinuxLauncher::hand_over_disk(Making& making, Result<LoopDisk> disk) {
   if (!disk) return std::unexpected(disk.error());
   making.disk = std::move(*disk);
   making.record.loop = making.disk.loop;
   making.record.image_inode = making.disk.image_inode;
-  if (Status done = write_record(record_path(id), making.record); !done) return done;
   const int mount = making.disk.mount.get();
   // a child that has ended meanwhile is the keeper's to report
   (void)send_packet(making.gate.get(), "d", 1, {&mount, 1});
@@ -294,8 +302,8 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
     Result<UniqueFd> image = disks_.image(spec.id, limits.disk.value, limits.inodes.value);
     if (!image) return std::unexpected(image.error());
     making.image = std::move(*image);
-    disk.emplace(helpers_, [image = making.image.get(), owner = making.record.uid_base + kCommandUid] {
-      return DiskImages::mount(image, owner);
+    disk.emplace(helpers_, [image = making.image.get(), record = making.record, path = record_path(spec.id)] {
+      return make_disk(image, record, path);
     });
     if (shared_etc_) making.base = bases_.clone(spec.tmpl, hidden_, shared_etc_.get());
   }
@@ -306,7 +314,7 @@ Status LinuxLauncher::build(const SandboxSpec& spec, Making& making, Launched& l
   Status parts;
   Result<KeptJail> kept = launch(spec, making, launched, [&] {
     making.gate_inside.reset();
-    if (disk) parts = hand_over_disk(spec.id, making, disk->get());
+    if (disk) parts = hand_over_disk(making, disk->get());
     if (network && parts) parts = hand_over_network(making, network->get());
     making.gate.reset();  // a child that waits for more finds it closed
   });

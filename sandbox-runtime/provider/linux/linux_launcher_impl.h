@@ -73,8 +73,9 @@ class LinuxLauncher final : public Launcher {
   engine::base::Status build(const SandboxSpec& spec, Making& making, Launched& launched);
   engine::base::Result<engine::base::UniqueFd> plan_for(const SandboxSpec& spec, const Making& making);
   engine::base::Status make_sockets(Making& making, Launched& launched) const;
-  engine::base::Status hand_over_disk(const std::string& id, Making& making,
-                                      engine::base::Result<LoopDisk> disk) const;
+  static engine::base::Result<LoopDisk> make_disk(int image, SandboxRecord record,
+                                                  const std::string& record_path);
+  static engine::base::Status hand_over_disk(Making& making, engine::base::Result<LoopDisk> disk);
   static engine::base::Status hand_over_network(Making& making, int error);
   engine::base::Result<KeptJail> launch(const SandboxSpec& spec, Making& making, const Launched& launched,
                                         const std::function<void()>& meanwhile);
