@@ -96,7 +96,7 @@ class LostProcesses(Case):
     def test_nothing_is_left_five_seconds_after_the_keeper_was_lost(self):
         server, job = self.slow_job_in_its_sandbox()
         before = remains.of_sandboxes(self.data)
-        for kind in ("process", "mount", "control group", "loop device"):
+        for kind in remains.KINDS:
             self.assertTrue(any(line.startswith(kind) for line in before), f"no {kind} before: {before}")
         server.kill_child("keeper")
         wait_until(lambda: not remains.of_sandboxes(self.data),

@@ -1,11 +1,9 @@
 """Disks that are full or read-only. The test mounts them in a mount namespace of its own."""
 
 import json
-import os
-import subprocess
-import sys
 import unittest
 
+from harness import mounts
 from harness.case import Case
 from harness.waiting import wait_until
 
@@ -20,11 +18,8 @@ class BadDisk(Case):
     def setUp(self):
         super().setUp()
         self.data.mkdir(mode=0o700)
-        self._mount("-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=0700", "none")
-        self.addCleanup(subprocess.run, ["umount", "--lazy", str(self.data)], check=True)
-
-    def _mount(self, *options):
-        subprocess.run(["mount", *options, str(self.data)], check=True)
+        mounts.mount(self.data, kind="tmpfs", options=f"size={DISK_MIB}m,mode=0700")
+        self.addCleanup(mounts.unmount, self.data)
 
     def fill(self):
         filler = self.data / "filler"
@@ -75,21 +70,18 @@ class BadDisk(Case):
         server = self.server()
         run = self.cli.must("start", "hello", "--wait").values[0]["run_id"]
         self.assertEqual(server.stop(), 0)
-        self._mount("-o", "remount,bind,ro")
+        mounts.mount(self.data, flags=mounts.REMOUNT | mounts.BIND | mounts.RDONLY)
         report = server.start()
         self.assertTrue(report.startswith("error 1007 "), report)
         self.assertIn(str(self.data), report)
         self.assertEqual(server.wait(), MACHINE)
         self.assertIs(self.cli.must("audit", "verify").value["good"], True)
         self.assertEqual(self.cli.must("debug", run, "--all").values[-1]["state"]["status"], "completed")
-        self._mount("-o", "remount,bind,rw")
+        mounts.mount(self.data, flags=mounts.REMOUNT | mounts.BIND)
         self.start(server)
         self.assertEqual(self.cli.must("list").value["runs"][0]["run_id"], run)
 
 
 if __name__ == "__main__":
-    if os.environ.get("SANDGLASS_TEST_NAMESPACE") != "mount":
-        os.environ["SANDGLASS_TEST_NAMESPACE"] = "mount"
-        root = [] if os.geteuid() == 0 else ["--map-root-user"]
-        os.execvp("unshare", ["unshare", *root, "--mount", sys.executable, *sys.argv])
+    mounts.run_apart()
     unittest.main(verbosity=2)

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 from harness import places
+from harness.case import needs_root
 from harness.kafka import KafkaCase
 from harness.main_job import Job
 from harness.waiting import wait_until
@@ -88,7 +89,7 @@ class KafkaPublish(KafkaCase):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(len(self.lines(server, "publish_stopped")), 1, server.log_text())
 
-    @unittest.skipUnless(os.geteuid() == 0, "an engine that has the uid of its start reads what that one reads")
+    @needs_root("a plain user's engine reads what the user reads")
     def test_files_of_the_client_are_read_with_the_right_rights(self):
         """V2, J29: the key may be root's alone; a certificate that the engine's uid cannot read is named at the start."""
         key, certificate = self.folder / "key.pem", self.folder / "certificate.pem"

@@ -4,10 +4,9 @@ in a mount namespace of the test's own."""
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import unittest
 
+from harness import mounts
 from harness.command_line import CommandLine
 from harness.kafka import KafkaCase
 from harness.main_job import Job
@@ -39,8 +38,8 @@ class KafkaStandby(KafkaCase):
             shutil.copy(self.data / "keys" / "tenant", self.other_data / "keys")
         (self.other_data / "blobs").mkdir(mode=0o700)
         if blobs:
-            subprocess.run(["mount", "--bind", str(self.data / "blobs"), str(self.other_data / "blobs")], check=True)
-            self.addCleanup(subprocess.run, ["umount", "--lazy", str(self.other_data / "blobs")], check=True)
+            mounts.mount(self.other_data / "blobs", self.data / "blobs", flags=mounts.BIND)
+            self.addCleanup(mounts.unmount, self.other_data / "blobs")
         return self.server(self.other_data, config=self.configuration(topic), start=False)
 
     def folder_id(self, data):
@@ -173,8 +172,5 @@ class KafkaStandby(KafkaCase):
 
 
 if __name__ == "__main__":
-    if os.environ.get("SANDGLASS_TEST_NAMESPACE") != "mount":
-        os.environ["SANDGLASS_TEST_NAMESPACE"] = "mount"
-        root = [] if os.geteuid() == 0 else ["--map-root-user"]
-        os.execvp("unshare", ["unshare", *root, "--mount", sys.executable, *sys.argv])
+    mounts.run_apart()
     unittest.main(verbosity=2)

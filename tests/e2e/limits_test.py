@@ -79,8 +79,10 @@ class Limits(Case):
                    lambda: "the end of " + "\n".join(remains.of_sandboxes(self.data)), seconds=20)
 
     def test_the_limits_of_the_configuration_are_those_of_the_sandbox(self):
-        self.server(config="sandbox: {templates: {default: {limits: {command_ms: 1000, disk_mib: 64, files: 1000}}}}\n")
-        (self.folder / "small.yaml").write_text("""name: small
+        self.server(config=f"sandbox: {{templates: {{{places.TEMPLATE}: {{limits: "
+                    "{command_ms: 1000, disk_mib: 64, files: 1000}}}}\n")
+        (self.folder / "small.yaml").write_text(places.task("""name: small
+template: default
 plan:
   - name: disk
     exec: {argv: [sh, -c, "test $(df -Pk . | tail -n 1 | tr -s ' ' | cut -d ' ' -f 2) -le 65536"]}
@@ -89,13 +91,13 @@ plan:
     allow_failure: true
   - name: end
     finish: {message: "exit code ${disk.exit_code}, ${wait.limits_hit.0.limit}"}
-""")
+"""))
         ended = self.cli.must("run", self.folder / "small.yaml", json_output=False)
         self.assertIn(": exit code 0, exec_wall", ended.output)
 
     # V9
     def test_a_template_says_whether_a_command_that_prints_too_much_is_ended(self):
-        self.serve("sandbox.templates.default.on_limit.output=kill")
+        self.serve(f"sandbox.templates.{places.TEMPLATE}.on_limit.output=kill")
         (self.folder / "flood.yaml").write_text(FLOOD)
         run = self.cli.must("run", self.folder / "flood.yaml", "--detach").value["run_id"]
         self.assertIn("signal 9", json.dumps(self.end(run)["result"]))

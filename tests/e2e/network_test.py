@@ -1,13 +1,11 @@
 """What a task's sandbox may reach, from the task file to the wire: the operator decides, the task only narrows."""
 
-import os
 import unittest
 
 from harness import places
 from harness.case import Case
 
 RUN_FAILED = 20
-TEMPLATE = "network" if os.geteuid() == 0 else "network-rootless"
 
 TASK = """
 name: reach
@@ -38,7 +36,7 @@ class Network(Case):
             lines += f"  internal: [{{host: receiver.test, ports: [{self.port}], ranges: [127.0.0.1/32]}}]\n"
         return self.server(config=lines)
 
-    def run_task(self, network, host="receiver.test", template=TEMPLATE, status=0):
+    def run_task(self, network, host="receiver.test", template=places.NETWORK, status=0):
         path = self.folder / "task.yaml"
         path.write_text(TASK.format(template=template, network=network, host=host, port=self.port))
         ended = self.cli.call("run", path)

@@ -20,7 +20,6 @@ from harness.case import Case
 
 FLAG = "SANDGLASS_NO_REGISTRY"
 HINT = f"; on a machine without a registry set {FLAG}=1 to leave this test out"
-TEMPLATE = "network" if os.geteuid() == 0 else "network-rootless"
 
 
 def must_have(program, package):
@@ -73,7 +72,7 @@ class RealInput(Case):
         self.server(config=registry.configuration())
 
     def run_example(self, name, *parameters):
-        arguments = ["run", places.SOURCE / "examples" / name / "task.yaml", "--param", f"template={TEMPLATE}"]
+        arguments = ["run", places.SOURCE / "examples" / name / "task.yaml", "--param", f"template={places.NETWORK}"]
         for parameter in parameters:
             arguments += ["--param", parameter]
         ended = self.cli.call(*arguments, seconds=240)

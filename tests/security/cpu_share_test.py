@@ -7,7 +7,7 @@ import struct
 import unittest
 
 from harness import processes, remains
-from harness.case import Case
+from harness.case import Case, needs_root
 from harness.main_job import Job
 from harness.waiting import wait_until
 
@@ -63,6 +63,7 @@ def slice_of(tid):
     return struct.unpack(SCHED_ATTR, attributes.raw)[5]
 
 
+@needs_root("shares are of control groups")
 class CpuShare(Case):
 
     def groups_of_the_folder(self):
@@ -109,6 +110,7 @@ class CpuShare(Case):
         wait_until(lambda: not self.groups_of_the_folder(), lambda: f"the end of {self.groups_of_the_folder()}")
 
 
+@unittest.skipIf(os.geteuid() == 0, "root's server has its share")
 class WithoutRoot(Case):
 
     def test_doctor_says_that_sandboxes_compete_as_equals(self):
@@ -118,4 +120,4 @@ class WithoutRoot(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2, defaultTest="CpuShare" if os.geteuid() == 0 else "WithoutRoot")
+    unittest.main(verbosity=2)

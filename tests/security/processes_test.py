@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from harness import inside, places, processes
-from harness.case import Case
+from harness.case import Case, needs_root
 from harness.waiting import wait_until
 
 FIRST_UID = 2**19 - 256
@@ -67,6 +67,7 @@ def places_that_can_be_written():
     return found
 
 
+@needs_root("only root's processes have uids of their own")
 class AsRoot(Case):
     """The server was started by root."""
 
@@ -238,6 +239,7 @@ class AsRoot(Case):
         self.assert_error(ended, 1300, 5, "no readable token")
 
 
+@needs_root("it gives folders to other users")
 class OlderFolder(Case):
     """A data folder in which the engine was root."""
 
@@ -322,11 +324,12 @@ class OtherFolders(Case):
         self.data.mkdir(mode=0o755)
         (self.data / "letter").write_text("dear")
         self.assertIn("letter", self.server(start=False).start())
-        self.assertEqual(owners(self.data), {".": 0, "letter": 0})
+        self.assertEqual(owners(self.data), {".": os.geteuid(), "letter": os.geteuid()})
         (self.folder / "task.yaml").write_text(TASK)
         self.assert_error(self.cli.call("run", self.folder / "task.yaml"), 1107, BAD_FOLDER, "letter")
-        self.assertEqual(owners(self.data), {".": 0, "letter": 0})
+        self.assertEqual(owners(self.data), {".": os.geteuid(), "letter": os.geteuid()})
 
+    @needs_root("it gives a folder to another user")
     def test_a_folder_of_somebody_else_is_refused_and_says_what_to_do(self):
         self.server().stop()
         os.chown(self.data, STRANGER, STRANGER)
@@ -361,6 +364,7 @@ class StartedOtherwise(Case):
         return {check["name"]: check for check in self.cli.must("doctor").value["checks"]}
 
 
+@needs_root("it gives up a right of root's")
 class AsRootWithoutMounts(StartedOtherwise):
 
     def test_the_uids_still_separate_and_doctor_says_what_is_missing(self):
@@ -407,5 +411,4 @@ class AsAUser(StartedOtherwise):
 
 
 if __name__ == "__main__":
-    # What root's servers do can only be seen by root.
-    unittest.main(verbosity=2, defaultTest=None if os.geteuid() == 0 else "AsAUser")
+    unittest.main(verbosity=2)

@@ -30,12 +30,12 @@ Status keeper_failed(const std::string& what) {
 }
 
 /// In the forked child of a process that may have threads: system calls only.
-[[noreturn]] void execute_keeper(const char* program, const char* grace, int listener, int peer) {
+[[noreturn]] void execute_keeper(const KeeperOptions& options, const char* grace, int listener, int peer) {
   const int from_listener = ::fcntl(listener, F_DUPFD, 10);
   const int from_peer = ::fcntl(peer, F_DUPFD, 10);
   if (::dup2(from_listener, kKeeperListenFd) < 0 || ::dup2(from_peer, kKeeperPeerFd) < 0) ::_exit(126);
   ::syscall(__NR_close_range, kKeeperPeerFd + 1, ~0u, 0);
-  ::execl(program, "sandglass-keeper", grace, nullptr);
+  ::execl(options.program.c_str(), "sandglass-keeper", options.socket_path.c_str(), grace, nullptr);
   ::_exit(127);
 }
 
@@ -94,7 +94,7 @@ Status KeeperLink::start() {
   const std::string grace = std::to_string(options_.adopt_grace_ms);
   const pid_t pid = ::fork();
   if (pid < 0) return keeper_failed("fork: " + error_text(errno));
-  if (pid == 0) execute_keeper(options_.program.c_str(), grace.c_str(), listener.get(), theirs.get());
+  if (pid == 0) execute_keeper(options_, grace.c_str(), listener.get(), theirs.get());
   socket_ = std::move(ours);
   keeper_pid_ = pid;
   return {};

@@ -7,7 +7,7 @@ std::string_view describe(Stage stage) {
     case Stage::none:
       return "nothing";
     case Stage::clone:
-      return "creating the namespaces (clone3)";
+      return "creating the namespaces, without root a user namespace among them (clone3)";
     case Stage::maps:
       return "writing the uid and gid maps";
     case Stage::groups:

@@ -158,6 +158,7 @@ TEST(KeeperTest, ACreateKilledAtAnyPointLeavesNothingAfterASweep) {
   int tried = 0;
   for (const std::string_view point : engine::base::crash_points()) {
     if (!point.starts_with("launcher.")) continue;
+    if (point == "launcher.image_made" && ::geteuid() != 0) continue;  // a plain user's disks are memory
     ++tried;
     const std::string program = build_folder() + "/bin/sandbox-create-once";
     const pid_t child = ::fork();

@@ -1,5 +1,6 @@
 """The base of test cases: a temporary folder whose logs are shown and kept when a test fails."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -15,21 +16,35 @@ from harness.server import Server
 LOG_LINES = 60
 
 
+def needs_root(why):
+    """Marks a test or a class that only root can run; `why` completes the sentence."""
+    return unittest.skipUnless(os.geteuid() == 0, f"needs root: {why}")
+
+
 class Case(unittest.TestCase):
     """Everything that a test starts through it ends with the test."""
     maxDiff = None
+
+    folder = None
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sandglass-test-"))
         self.data = self.folder / "data"
         self.cli = CommandLine(self.data)
         self._servers = []
-        self.addCleanup(self._leave_or_remove)
 
-    def _leave_or_remove(self):
-        if self._outcome.success:
+    def run(self, result=None):
+        """The folder goes after everything that cleans up: only then it is known whether something failed."""
+        result = result or self.defaultTestResult()
+        before = len(result.failures) + len(result.errors)
+        super().run(result)
+        if self.folder and len(result.failures) + len(result.errors) == before:
             shutil.rmtree(self.folder, ignore_errors=True)
-            return
+        elif self.folder:
+            self._show_logs()
+        return result
+
+    def _show_logs(self):
         sys.stderr.write(f"\nkept: {self.folder}\n")
         for server in self._servers:
             lines = server.log_text().splitlines()[-LOG_LINES:]

@@ -10,6 +10,7 @@ BIN = BUILD / "bin"
 EXAMPLE = SOURCE / "examples/fix-failing-test"
 # What this machine can enforce in full: without root there are no control groups.
 TEMPLATE = "default" if os.geteuid() == 0 else "default-rootless"
+NETWORK = "network" if os.geteuid() == 0 else "network-rootless"
 LONG = os.environ.get("SANDGLASS_LONG") == "1"
 
 

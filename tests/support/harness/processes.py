@@ -23,19 +23,13 @@ def children_of(pid):
 
 
 def program_of(pid):
-    """The base name of what it runs; empty if it is gone."""
+    """The base name of what it runs, or, where only root may know, of what it calls itself; empty if it is gone."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
+    except PermissionError:
+        return os.path.basename(next(iter(command_line_of(pid)), ""))
     except OSError:
         return ""
-
-
-def environment_of(pid):
-    """As bytes, entry by entry; empty if it is gone."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def command_line_of(pid):
@@ -50,14 +44,22 @@ def is_alive(pid):
     return parent_of(pid) is not None
 
 
-def descendants_of(pid):
+def descendants_of(*pids):
     """All of them, from one look at the table."""
     parents = {each: parent_of(each) for each in all_pids()}
-    found, front = [], [pid]
+    found, front = [], list(pids)
     while front:
         front = [each for each, parent in parents.items() if parent in front]
         found += front
     return found
+
+
+def keeper_of(data):
+    """The id of the keeper of the data folder's sandboxes, or None. It is the child of the host that started it, or nobody's."""
+    found = [pid for pid in all_pids() if command_line_of(pid)[:1] == ["sandglass-keeper"]
+             and "".join(command_line_of(pid)[1:2]).startswith(f"{data}/") and is_alive(pid)]
+    # A child of it that is about to become a sandbox looks like a keeper for a moment.
+    return next((pid for pid in found if parent_of(pid) not in found), None)
 
 
 def send(pid, number):

@@ -8,6 +8,8 @@ from harness import processes
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 SERVER = "-_server"  # the end of the name of the group in which the server itself is
 BOUND = "/run/sandglass/data"  # where the engine has the data folder
+# What a sandbox at work has. A plain user's has no group, and its mounts are of memory and in its own namespace alone.
+KINDS = ("process", "mount", "control group", "loop device") if os.geteuid() == 0 else ("process",)
 
 
 def of_sandboxes(data):
@@ -15,21 +17,42 @@ def of_sandboxes(data):
     data = pathlib.Path(data)
     prefix = "sandglass-" + (data / "id").read_text().strip()[:8]
     loops = _loops(data)
-    return (_processes(prefix) + _mounts(data, prefix, loops.values()) + _cgroups(prefix)
+    pids = _in_groups(prefix) if os.geteuid() == 0 else _below_keeper(data)
+    found = [f"process {pid} {processes.program_of(pid)}" for pid in pids if processes.is_alive(pid)]
+    return (found + _mounts(data, prefix, loops.values()) + _cgroups(prefix)
             + [f"loop device {name}" for name in loops])
 
 
-def _processes(prefix):
+def _in_groups(prefix):
     found = []
     for pid in processes.all_pids():
         try:
             groups = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
             continue
-        groups = [line for line in groups.splitlines() if prefix in line and not line.endswith(SERVER)]
-        if groups and processes.is_alive(pid):
-            found.append(f"process {pid} {processes.program_of(pid)}")
+        if any(prefix in line and not line.endswith(SERVER) for line in groups.splitlines()):
+            found.append(pid)
     return found
+
+
+def _below_keeper(data):
+    """And below sandboxes' first processes that have lost their keeper: nothing says whose they were, and none may live on."""
+    first = [pid for pid in processes.all_pids() if processes.command_line_of(pid) == ["sandglass-init"]]
+    lost = [pid for pid in first if _is_ours(pid) and _is_lost(processes.parent_of(pid))]
+    keeper = processes.keeper_of(data)
+    return lost + processes.descendants_of(*lost, *([keeper] if keeper else []))
+
+
+def _is_ours(pid):
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _is_lost(parent):
+    """Of a first process: by this parent."""
+    return parent is not None and processes.command_line_of(parent)[:1] not in (["sandglass-keeper"], ["sandglass-init"])
 
 
 def _mounts(data, prefix, loop_numbers):

@@ -1,7 +1,7 @@
 """What a server holds of the machine, so that two moments can be compared. Only its own: other servers run beside it.
 
-Found by the data folder's id (control groups, and who is in them), by its path (files, sockets, loop devices) and by the
-mark in its programs' environment; namespaces by the processes that are in them, and afterwards by their numbers.
+Found by the data folder's id (control groups, and who is in them), by its path (files, sockets, loop devices, the keeper);
+namespaces by the processes that are in them, and afterwards by their numbers.
 """
 
 import os
@@ -101,9 +101,14 @@ def _sockets(data):
 
 
 def descriptors(pid):
-    """Kind of each open descriptor → how many. Plain files are not counted: the journal opens and closes its own."""
+    """Kind of each open descriptor → how many. Plain files are not counted: the journal opens and closes its own. Of the
+    keeper only root sees any."""
     counts = {}
-    for fd in os.listdir(f"/proc/{pid}/fd"):
+    try:
+        fds = os.listdir(f"/proc/{pid}/fd")
+    except PermissionError:
+        return {}
+    for fd in fds:
         target = _link(f"/proc/{pid}/fd/{fd}")
         if target.startswith("/") and not target.startswith("/memfd:"):
             continue

@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import time
-import uuid
 
 from harness import places, processes
 from harness.waiting import wait_until
@@ -23,7 +22,6 @@ class Server:
         self.program = places.program("sandglassd")
         self.process = None
         self.report = ""
-        self._mark = f"SANDGLASS_TEST_SERVER={uuid.uuid4().hex}"
 
     def start(self, environment=None, seconds=30):
         """Starts it and returns its report: "ready", "standby", "error CODE MESSAGE", or how it ended without."""
@@ -36,8 +34,7 @@ class Server:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             pass_fds=[writing], start_new_session=True,
-                                            env={**os.environ, **(environment or {}),
-                                                 **dict([self._mark.split("=")])})
+                                            env={**os.environ, **(environment or {})})
         os.close(writing)
         self.report = self._read_report(reading, time.monotonic() + seconds)
         if not self.report:
@@ -62,19 +59,10 @@ class Server:
     def pid(self):
         return self.process.pid
 
-    def all_processes(self, name):
-        """Ids of every sandglass-NAME that this server's programs started, whosever child it is by now. Not what runs in
-        sandboxes."""
-        mark = self._mark.encode()
-        found = [pid for pid in processes.all_pids() if processes.program_of(pid) == f"sandglass-{name}"
-                 and mark in processes.environment_of(pid) and processes.is_alive(pid)]
-        # A keeper's child that is about to become a sandbox looks like a keeper for a moment.
-        return [pid for pid in found if processes.parent_of(pid) not in found]
-
     def child(self, name):
-        """The id of sandglass-NAME, or None. The keeper is the child of the host that started it, or nobody's."""
+        """The id of sandglass-NAME, or None."""
         if name == "keeper":
-            return next(iter(self.all_processes(name)), None)
+            return processes.keeper_of(self.data)
         for pid in processes.children_of(self.pid):
             if processes.program_of(pid) == f"sandglass-{name}":
                 return pid

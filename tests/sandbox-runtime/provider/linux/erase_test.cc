@@ -6,13 +6,17 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <vector>
 
 #include "tests/support/jail/jail_rig.h"
+#include "tests/support/needs_root.h"
 
 namespace sandglass::tests {
 namespace {
@@ -75,6 +79,7 @@ std::size_t count_on_device(int device, const std::vector<Place>& places) {
 }
 
 TEST(EraseTest, NothingThatWasWrittenInsideIsOnTheDiskAfterwards) {
+  SANDGLASS_NEEDS_ROOT("a plain user's sandboxes have no disk of the machine's");
   JailRig rig(300, "/var/tmp");  // on a disk where /tmp is none
   Sandbox box = rig.make();
   const UniqueFd image = image_below(rig.folder());
@@ -100,6 +105,21 @@ TEST(EraseTest, NothingThatWasWrittenInsideIsOnTheDiskAfterwards) {
   std::string content(6 << 20, '\0');
   ASSERT_GT(::pread(image.get(), content.data(), content.size(), 0), 0);
   EXPECT_EQ(content.find_first_not_of('\0'), std::string::npos);
+}
+
+TEST(EraseTest, WithoutRootWhatIsWrittenInsideIsInNoFileOfTheMachine) {
+  if (::geteuid() == 0) return;  // the test above is root's
+  JailRig rig(300, "/var/tmp");
+  Sandbox box = rig.make();
+  ASSERT_TRUE(box.run("echo " + std::string(kWord) + " > secret; sync").ok());
+  EXPECT_EQ(box.run("stat -f -c %T /workspace").output, "tmpfs\n");
+  for (const auto& item : fs::recursive_directory_iterator(rig.folder())) {
+    if (!item.is_regular_file()) continue;
+    std::ifstream file(item.path(), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(text.find(kWord), std::string::npos) << item.path();
+  }
+  EXPECT_FALSE(image_below(rig.folder())) << "a file without a name";
 }
 
 }  // namespace

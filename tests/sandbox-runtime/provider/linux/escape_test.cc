@@ -1,5 +1,6 @@
-// Escapes: the cases that need root beside the common ones.
+// Escapes: cases in which root's sandboxes have more than a plain user's, beside the common ones.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -23,9 +24,10 @@ TEST_F(EscapeTest, NoFileOfTheMachineIsVisible) {  // V6: twenty canaries, reada
     const fs::path file = fs::path(folder) / word;
     std::ofstream(file) << word << "\n";
     fs::permissions(file, fs::perms(0644), ignored);
-    if (fs::exists(file)) planted.push_back(file);
+    if (fs::exists(file, ignored)) planted.push_back(file);
   }
-  ASSERT_GE(planted.size(), 15u);
+  ASSERT_GE(planted.size(),
+            ::geteuid() == 0 ? 15u : 3u);  // everybody may write to the folders of temporary files
   Sandbox fresh = rig_.make();
   const std::string found =
       fresh.run("find / -name 'canary-*' 2>/dev/null; ls /root /home /srv /opt /var /run").output;
@@ -37,7 +39,8 @@ TEST_F(EscapeTest, NoFileOfTheMachineIsVisible) {  // V6: twenty canaries, reada
 }
 
 TEST_F(EscapeTest, CommandsCannotSignalTraceOrReadInit) {  // ADV-B9, ADV-B25
-  EXPECT_FALSE(box_.run("kill -9 1").ok());
+  // A plain user's init has the uid of its commands; the kernel says yes and does not deliver it.
+  EXPECT_EQ(box_.run("kill -9 1").ok(), ::geteuid() != 0);
   EXPECT_TRUE(box_.run("true").ok());
   EXPECT_EQ(python(calls("call(310,1,0,0,0,0,0)\ncall(101,16,1,0,0)\ncall(438,0,0,0)\n")),
             "EPERM\nEPERM\nEPERM\n");
@@ -47,8 +50,9 @@ TEST_F(EscapeTest, TwoSandboxesHaveUidsAndIpcOfTheirOwn) {  // ADV-B18
   Sandbox other = rig_.make();
   EXPECT_TRUE(box_.run("ipcmk -S 1 && test $(ipcs -s | grep -c 0x) = 1").ok());
   EXPECT_EQ(other.run("ipcs -s | grep -c 0x").output, "0\n");
-  EXPECT_EQ(box_.run("ipcmk -M 4096 >/dev/null; ipcs -m | grep -c 0x").output, "0\n")
-      << "it ends with its user";
+  const std::string segments = box_.run("ipcmk -M 4096 >/dev/null; ipcs -m | grep -c 0x").output;
+  if (::geteuid() == 0) EXPECT_EQ(segments, "0\n") << "it ends with its user";
+  EXPECT_EQ(other.run("ipcs -m | grep -c 0x").output, "0\n");
   struct stat mine{};
   struct stat theirs{};
   const auto work = [](Sandbox& box) {
@@ -56,6 +60,11 @@ TEST_F(EscapeTest, TwoSandboxesHaveUidsAndIpcOfTheirOwn) {  // ADV-B18
   };
   ASSERT_EQ(::stat(work(box_).c_str(), &mine), 0);
   ASSERT_EQ(::stat(work(other).c_str(), &theirs), 0);
+  if (::geteuid() != 0) {
+    EXPECT_EQ(mine.st_uid, ::geteuid());
+    EXPECT_EQ(theirs.st_uid, ::geteuid());
+    return;
+  }
   EXPECT_NE(mine.st_uid, theirs.st_uid);
   EXPECT_GE(mine.st_uid, 1u << 19);
 }

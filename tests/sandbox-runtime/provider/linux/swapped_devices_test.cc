@@ -16,6 +16,7 @@
 #include <functional>
 
 #include "tests/support/jail/jail_rig.h"
+#include "tests/support/needs_root.h"
 #include "tests/support/own_mounts.h"
 #include "tests/support/plain_user.h"
 
@@ -81,6 +82,7 @@ int as_plain(const std::function<bool(const std::string&)>& make_other, const st
 }
 
 TEST(SwappedDevicesTest, WithoutRootAnotherThingInsteadOfADeviceMakesNoSandbox) {  // ADV-A19
+  SANDGLASS_NEEDS_ROOT("it makes device nodes before it becomes a plain user");
   const std::function<bool(const std::string&)> others[] = {
       link_to_secret, [](const std::string& path) { return make_secret(path), true; },
       [](const std::string& path) { return make_node(path, 5); },
@@ -145,10 +147,12 @@ bool make_while_swapped() {
 }
 
 TEST(SwappedDevicesTest, WithoutRootADeviceThatIsSwappedAllTheTimeIsTheDeviceOrNothing) {  // ADV-A19
+  SANDGLASS_NEEDS_ROOT("it makes device nodes before it becomes a plain user");
   EXPECT_EQ(as_plain(link_to_secret, make_while_swapped), 0);
 }
 
 TEST(SwappedDevicesTest, AsRootTheMachinesNodesDoNotMatter) {  // ADV-A19
+  SANDGLASS_NEEDS_ROOT("a plain user's sandboxes have the machine's nodes");
   EXPECT_EQ(in_own_mounts([] {
               char folder[] = "/tmp/sandglass-dev-XXXXXX";
               const std::string top = ::mkdtemp(folder);
