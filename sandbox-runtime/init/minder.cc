@@ -123,12 +123,18 @@ bool kill_below(pid_t minder) {
 int keep_signals_below() {
   constexpr int kFirstWithScopes = 6;
   constexpr std::uint64_t kSignals = 2;
+  // A ruleset that does not speak of it takes away moving and linking files from folder to folder.
+  constexpr std::uint64_t kRefer = 1 << 13;
   const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < kFirstWithScopes) return 0;
-  const std::uint64_t rules[3] = {0, 0, kSignals};  // files, network, scopes
+  const std::uint64_t rules[3] = {kRefer, 0, kSignals};  // files, network, scopes
   const engine::base::UniqueFd ruleset(
       static_cast<int>(syscall(SYS_landlock_create_ruleset, rules, sizeof rules, 0)));
   if (!ruleset) return errno;
+  const engine::base::UniqueFd everywhere(open("/", O_PATH | O_CLOEXEC));
+  if (!everywhere) return errno;
+  const landlock_path_beneath_attr refer{kRefer, everywhere.get()};
+  if (syscall(SYS_landlock_add_rule, ruleset.get(), LANDLOCK_RULE_PATH_BENEATH, &refer, 0) != 0) return errno;
   return syscall(SYS_landlock_restrict_self, ruleset.get(), 0) == 0 ? 0 : errno;
 }
 

@@ -74,6 +74,17 @@ TEST_F(FilesTest, ALegalTreeComesBackAsItWas) {  // FR-151, V13
   }
 }
 
+// As apt and git do it, without falling back on a copy.
+TEST_F(FilesTest, FilesOfACommandMoveAndLinkFromFolderToFolder) {
+  for (const char* place : {"/workspace", "/tmp", "/dev/shm", "/home/sandbox"}) {
+    const auto moved = shell(std::string("cd ") + place +
+                             " && mkdir one two && echo x > one/f && ln one/f two/linked && "
+                             "python3 -c 'import os; os.rename(\"one/f\", \"two/moved\"); "
+                             "os.rename(\"one\", \"two/one\")' 2>&1 && ls two");
+    EXPECT_EQ(moved->out, "linked\nmoved\none\n") << place;
+  }
+}
+
 TEST_F(FilesTest, EveryKindOfFileComesBackAsItIsOrIsNamedAsLeftOut) {  // ADV-F13
   ASSERT_EQ(
       shell("mkdir odd; cd odd; echo one > a; ln a b; truncate -s 5000000 sparse; printf x >> sparse; : > "
