@@ -13,6 +13,7 @@
 #include "engine/base/text.h"
 #include "engine/net/rules.h"
 #include "engine/server/yaml_reader.h"
+#include "engine/yaml/bounds.h"
 
 namespace sandglass::engine::server {
 
@@ -391,6 +392,18 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
                                                    0xFFFFFF00ULL)}})}});
 }
 
+/// The tree of a text that stays within bounds; `name` says whose text it is, and its line is told if it has
+/// lines.
+base::Result<YAML::Node> load_yaml(const std::string& text, const std::string& name, bool lines = true) {
+  if (const auto found = yaml::find_fault(text)) {
+    const bool told = lines && found->line != 0;
+    const std::string place =
+        told ? name + ":" + std::to_string(found->line) + ":" + std::to_string(found->column) : name;
+    return base::fail(Code::config_invalid, place + ": " + base::escape_for_terminal(found->what));
+  }
+  return YAML::Load(text);
+}
+
 /// Puts "a.b=c" into the tree, so that it is read and checked as if it stood in the file.
 base::Status apply_setting(YAML::Node root, const std::string& setting) {
   const auto equals = setting.find('=');
@@ -409,7 +422,10 @@ base::Status apply_setting(YAML::Node root, const std::string& setting) {
     node[path[i]] = next;
     node.reset(next);
   }
-  node[path.back()] = YAML::Load(setting.substr(equals + 1));
+  auto value =
+      load_yaml(setting.substr(equals + 1), "the setting " + setting.substr(0, equals), /*lines=*/false);
+  if (!value) return std::unexpected(value.error());
+  node[path.back()] = *value;
   return {};
 }
 
@@ -431,7 +447,9 @@ base::Result<Config> parse_config(std::string_view text, const std::string& name
   Config config;
   YamlProblems problems(name);
   try {
-    YAML::Node root = YAML::Load(std::string(text));
+    auto loaded = load_yaml(std::string(text), name);
+    if (!loaded) return std::unexpected(loaded.error());
+    YAML::Node root = *loaded;
     if (!root.IsDefined() || root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
     if (root.IsMap()) {
       for (const auto& setting : settings) {

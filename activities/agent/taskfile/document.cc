@@ -10,6 +10,9 @@ namespace sandglass::activities::agent::taskfile {
 
 namespace {
 
+/// A field is looked for among all, one after another.
+constexpr std::size_t kMaxFields = 1'000;
+
 std::string type_of(const nlohmann::ordered_json& value) {
   if (value.is_string()) return "a text";
   if (value.is_boolean()) return "true or false";
@@ -71,6 +74,10 @@ Fields::Fields(Node node, std::string_view what, Faults& faults)
     : node_(std::move(node)), what_(what), faults_(faults) {
   if (node_ && !node_.value->is_object()) {
     faults_.add(node_, what_ + " must be a mapping of fields, not " + type_of(*node_.value));
+    node_.value = nullptr;
+  }
+  if (node_ && node_.value->size() > kMaxFields) {
+    faults_.add(node_, what_ + " has more than 1,000 fields; that is too many");
     node_.value = nullptr;
   }
 }

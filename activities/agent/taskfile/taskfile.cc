@@ -11,6 +11,8 @@ namespace sandglass::activities::agent::taskfile {
 namespace {
 
 constexpr std::size_t kMaxDestinations = 64;
+/// Of values of parameters: a short text can name a long value very often.
+constexpr std::size_t kMaxFilled = std::size_t{1} << 20;
 
 /// A path below something: relative, without "." and ".." parts.
 bool stays_below(std::string_view path) {
@@ -137,7 +139,10 @@ class TaskParser {
 
   /// Puts the parameters' values into a text that is needed before the plan runs.
   void resolve(const Node& node, std::string& text) {
-    for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at)) {
+    if (text.find("${") == std::string::npos) return;
+    std::string out;
+    std::size_t from = 0;
+    for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", from)) {
       const std::size_t end = text.find('}', at);
       const std::string path = end == std::string::npos ? text.substr(at) : text.substr(at + 2, end - at - 2);
       const auto value = task_.parameters.find(path.starts_with("param.") ? path.substr(6) : "");
@@ -147,9 +152,17 @@ class TaskParser {
             "${" + path + "}: only parameters of the task can stand here; declare it under \"parameters\"");
         return;
       }
-      text.replace(at, end - at + 1, value->second);
-      at += value->second.size();
+      if (value->second.size() > room_) {
+        faults_.add(node,
+                    "with the values of its parameters filled in the task has more than 1 MiB of them; "
+                    "use shorter values");
+        return;
+      }
+      room_ -= value->second.size();
+      out.append(text, from, at - from).append(value->second);
+      from = end + 1;
     }
+    text = out.append(text, from);
   }
 
   void approvals(const Node& node) {
@@ -176,6 +189,7 @@ class TaskParser {
   const std::map<std::string, std::string>& given_;
   const Source source_;
   Task task_;
+  std::size_t room_ = kMaxFilled;
 };
 
 base::Result<Task> parse_task(const Document& document, const Node& root,

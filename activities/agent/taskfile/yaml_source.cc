@@ -1,4 +1,4 @@
-// YAML and JSON texts → Document. Bounded in depth and number of values (aliases can make a short text huge).
+// YAML and JSON texts → Document. What stands in YAML is measured first (engine/yaml/bounds.h).
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
@@ -6,14 +6,17 @@
 
 #include "activities/agent/taskfile/document.h"
 #include "engine/base/text.h"
+#include "engine/codec/json.h"
+#include "engine/yaml/bounds.h"
 
 namespace sandglass::activities::agent::taskfile {
 
 namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 20;
-constexpr std::size_t kMaxValues = 20'000;
-constexpr int kMaxDepth = 40;
+constexpr std::size_t kMaxJsonBytes = 8 * kMaxBytes;  // JSON writes some characters as six
+/// Of all places' pointers: below a long name every value has it in its own.
+constexpr std::size_t kMaxPointers = 8 << 20;
 
 struct Refused {
   YAML::Mark mark;
@@ -30,10 +33,8 @@ class Converter {
  public:
   explicit Converter(Document& document) : document_(document) {}
 
-  nlohmann::ordered_json convert(const YAML::Node& node, const std::string& pointer, int depth) {
-    if (++values_ > kMaxValues) throw Refused{node.Mark(), "more than 20,000 values; make the file smaller"};
-    if (depth > kMaxDepth) throw Refused{node.Mark(), "nested more than 40 levels deep"};
-    if (!node.Mark().is_null()) document_.places[pointer] = {node.Mark().line + 1, node.Mark().column + 1};
+  nlohmann::ordered_json convert(const YAML::Node& node, const std::string& pointer) {
+    place(pointer, node.Mark());
     switch (node.Type()) {
       case YAML::NodeType::Scalar:
         return scalar(node);
@@ -41,11 +42,11 @@ class Converter {
         auto list = nlohmann::ordered_json::array();
         std::size_t index = 0;
         for (const YAML::Node& item : node)
-          list.push_back(convert(item, pointer + "/" + std::to_string(index++), depth + 1));
+          list.push_back(convert(item, pointer + "/" + std::to_string(index++)));
         return list;
       }
       case YAML::NodeType::Map:
-        return mapping(node, pointer, depth);
+        return mapping(node, pointer);
       case YAML::NodeType::Null:
       case YAML::NodeType::Undefined:
         break;
@@ -54,8 +55,20 @@ class Converter {
   }
 
  private:
-  nlohmann::ordered_json mapping(const YAML::Node& node, const std::string& pointer, int depth) {
+  void place(const std::string& pointer, const YAML::Mark& mark) {
+    if (mark.is_null()) return;
+    if (pointer.size() > pointers_left_) {
+      throw Refused{mark,
+                    "the names of the fields around this are too long; with those before they take more "
+                    "than 8 MiB"};
+    }
+    pointers_left_ -= pointer.size();
+    document_.places[pointer] = {mark.line + 1, mark.column + 1};
+  }
+
+  nlohmann::ordered_json mapping(const YAML::Node& node, const std::string& pointer) {
     auto object = nlohmann::ordered_json::object();
+    auto& fields = object.get_ref<nlohmann::ordered_json::object_t&>();
     std::set<std::string> seen;
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) throw Refused{entry.first.Mark(), "a field's name must be a text"};
@@ -64,10 +77,9 @@ class Converter {
       if (!seen.insert(name).second) {
         throw Refused{entry.first.Mark(), "the field \"" + name + "\" stands here a second time; remove one"};
       }
-      object[name] = convert(entry.second, pointer + "/" + token(name), depth + 1);
-      // Faults about a field point at its name.
-      document_.places[pointer + "/" + token(name)] = {entry.first.Mark().line + 1,
-                                                       entry.first.Mark().column + 1};
+      const std::string below = pointer + "/" + token(name);
+      fields.emplace_back(name, convert(entry.second, below));
+      place(below, entry.first.Mark());  // faults about a field point at its name
     }
     return object;
   }
@@ -95,46 +107,48 @@ class Converter {
   }
 
   Document& document_;
-  std::size_t values_ = 0;
+  std::size_t pointers_left_ = kMaxPointers;
 };
 
-std::unexpected<base::Error> fault(std::string_view file, const YAML::Mark& mark, std::string_view what) {
+std::unexpected<base::Error> fault(std::string_view file, const Place& at, std::string_view what) {
   std::string place(file);
-  if (!mark.is_null()) place += ":" + std::to_string(mark.line + 1) + ":" + std::to_string(mark.column + 1);
+  if (at.line != 0) place += ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   return base::fail(base::Code::task_invalid, place + ": " + base::escape_for_terminal(what));
+}
+
+Place place_of(const YAML::Mark& mark) {
+  return mark.is_null() ? Place{} : Place{mark.line + 1, mark.column + 1};
 }
 
 }  // namespace
 
 base::Result<Document> read_yaml(std::string_view text, std::string_view file) {
   if (text.size() > kMaxBytes) {
-    return fault(file, YAML::Mark::null_mark(),
-                 "the task file is larger than 1 MiB; put contents into input files");
+    return fault(file, {}, "the task file is larger than 1 MiB; put contents into input files");
   }
-  Document document{.file = std::string(file)};
+  if (const auto found = engine::yaml::find_fault(text)) {
+    return fault(file, {found->line, found->column}, found->what);
+  }
+  Document document{.file = std::string(file), .root = {}, .places = {}};
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.size() != 1) {
-      return fault(file, YAML::Mark::null_mark(), "the file must hold exactly one YAML document");
-    }
-    document.root = Converter(document).convert(documents[0], "", 0);
+    if (documents.empty()) return fault(file, {}, "the file must hold exactly one YAML document");
+    document.root = Converter(document).convert(documents[0], "");
   } catch (const Refused& refused) {
-    return fault(file, refused.mark, refused.what);
+    return fault(file, place_of(refused.mark), refused.what);
   } catch (const YAML::Exception& error) {
-    return fault(file, error.mark,
-                 "this is not valid YAML: " + error.msg + "; check indentation and quotes here");
+    return fault(file, place_of(error.mark), "this YAML cannot be read: " + error.msg);
   }
   return document;
 }
 
 base::Result<Document> read_json(std::string_view text) {
-  Document document{.file = "input"};
-  document.root = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.root.is_discarded()) {
+  // Whoever walks the document goes as deep as it is.
+  if (auto checked = engine::codec::check_json(text, {.max_bytes = kMaxJsonBytes}); !checked) {
     return base::fail(base::Code::task_invalid,
-                      "input: not valid JSON; start the run with `sandglass run FILE`");
+                      "input: " + checked.error().message + "; start the run with `sandglass run FILE`");
   }
-  return document;
+  return Document{.file = "input", .root = nlohmann::ordered_json::parse(text), .places = {}};
 }
 
 }  // namespace sandglass::activities::agent::taskfile

@@ -173,7 +173,50 @@ TEST(TaskFile, AliasesCannotMakeAShortTextHuge) {
     for (int j = 0; j < 10; ++j) text += "*a" + std::to_string(i - 1) + (j < 9 ? ", " : "]\n");
   }
   EXPECT_THAT(fault_of(text), HasSubstr("more than 20,000 values"));
-  EXPECT_THAT(fault_of(std::string(5000, '[')), StartsWith("task.yaml"));
+  EXPECT_THAT(fault_of(std::string(5000, '[')),
+              AllOf(StartsWith("task.yaml:1:"), HasSubstr("nested more than 40 levels")));
+
+  std::string aliases;
+  for (int i = 0; i < 10'000; ++i) aliases += "*a,";
+  EXPECT_THAT(fault_of("name: t\ngoal: &a " + std::string(30'000, 'x') + "\nplan: [" + aliases + "]\n"),
+              AllOf(StartsWith("task.yaml:3:"), HasSubstr("more than 1,048,576 bytes of text")));
+}
+
+TEST(TaskFile, LongNamesAroundManyValuesAreRefused) {
+  std::string list;
+  for (int i = 0; i < 1'000; ++i) list += "1,";
+  EXPECT_THAT(fault_of("name: t\n? " + std::string(20'000, 'k') + "\n: [" + list + "]\n"),
+              AllOf(StartsWith("task.yaml:3:"), HasSubstr("names of the fields"), HasSubstr("8 MiB")));
+}
+
+TEST(TaskFile, ParametersCannotMakeAShortTextHuge) {
+  std::string uses;
+  for (int i = 0; i < 1'000; ++i) uses += "${param.a}";
+  const std::string head = "parameters: {a: " + std::string(20'000, 'x') + "}\n";
+  EXPECT_THAT(fault_of(with(head + "template: '" + uses + "'")),
+              AllOf(StartsWith("task.yaml:3:1: "), HasSubstr("1 MiB")));
+  // All fields together.
+  std::string targets;
+  for (int i = 0; i < 100; ++i) targets += "'http://${param.a}',";
+  EXPECT_THAT(fault_of(with(head + "targets: [" + targets + "]")),
+              AllOf(StartsWith("task.yaml:3:"), HasSubstr("1 MiB")));
+}
+
+TEST(TaskFile, AMappingHasABoundedNumberOfFields) {
+  std::string parameters;
+  for (int i = 0; i < 1'000; ++i) parameters += "a" + std::to_string(i) + ": b,";
+  EXPECT_EQ(fault_of(with("parameters: {" + parameters + "}")), "no fault");
+  EXPECT_THAT(fault_of(with("parameters: {" + parameters + "a: b}")),
+              StartsWith("task.yaml:2:1: \"parameters\" has more than 1,000 fields"));
+}
+
+TEST(TaskFile, ARunInputThatIsTooDeepOrNoJsonIsRefused) {
+  const std::string deep = std::string(30'000, '[') + std::string(30'000, ']');
+  for (const std::string& input : {deep, R"({"task":)" + deep + R"(,"trees":[]})", std::string("{")}) {
+    const auto parsed = parse_run_input(input);
+    ASSERT_FALSE(parsed);
+    EXPECT_THAT(parsed.error().message, AllOf(StartsWith("input: "), HasSubstr("sandglass run FILE")));
+  }
 }
 
 TEST(TaskFile, NamesAreUniqueAndValuesComeFromEarlierActionsOnly) {

@@ -182,6 +182,21 @@ TEST(Config, SettingsWinOverTheFileAndAreCheckedAlike) {
   EXPECT_EQ(split_settings("a=1;;b.c=2"), (std::vector<std::string>{"a=1", "b.c=2"}));
 }
 
+TEST(Config, AShortFileCannotStandForAHugeOne) {
+  const auto problem = [](const std::string& text) { return parse_config(text, "f.yaml").error().message; };
+  std::string aliases;
+  for (int i = 0; i < 10'000; ++i) aliases += "*a,";
+  EXPECT_TRUE(problem("a: &a " + std::string(30'000, 'x') + "\nb: [" + aliases + "]\n")
+                  .starts_with("f.yaml:2:104: more than 1,048,576 bytes of text"));
+  EXPECT_TRUE(problem("a: &a [" + aliases + "]\n").starts_with("f.yaml:1:8: an alias that stands inside"));
+  EXPECT_TRUE(problem("a: " + std::string(50, '[') + std::string(50, ']'))
+                  .starts_with("f.yaml:1:44: nested more than 40 levels"));
+  EXPECT_TRUE(problem("limits: {}\n---\nlimits: {}\n").starts_with("f.yaml:2:1: a second document"));
+  EXPECT_TRUE(parse_config("", "f.yaml", {"network.allow=" + std::string(100, '[')})
+                  .error()
+                  .message.starts_with("the setting network.allow: nested more than 40 levels"));
+}
+
 TEST(Config, AMissingFileIsOnlyAnErrorWhenItWasNamed) {
   EXPECT_TRUE(load_config("/nonexistent/sandglass.yaml", false));
   EXPECT_EQ(load_config("/nonexistent/sandglass.yaml", true).error().code, base::Code::file_unreadable);
