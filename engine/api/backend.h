@@ -49,8 +49,10 @@ struct Backend {
   std::uint16_t partitions = 8;
   std::map<std::string, std::string> workflows;  // name → version that new runs get
   UploadLimits upload;
-  /// Why a stream is parked as damaged, if it is (E14): its rows still say what it was before.
+  /// Why a stream is known to be damaged, if it is (E14): its rows still say what it was before.
   std::function<std::optional<base::Error>(const core::StreamId&)> damage_of;
+  /// A read has found it: from now on damage_of says so too. May be null.
+  std::function<void(const core::StreamId&, const base::Error&)> found_damaged;
   /// May block for seconds if `checks` is asked for.
   std::function<void(::sandglass::v1::StatusReply&, bool checks)> fill_status;
   /// Lets the gate see a changed identity stream, then calls its argument.

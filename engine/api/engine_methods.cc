@@ -285,6 +285,7 @@ void EngineMethods::list_approvals(const Caller& caller, const v1::ListApprovals
 /// Of a run whose records cannot be read: what the list knows, and why.
 void EngineMethods::get_damaged_run(const Caller& caller, const core::StreamId& stream,
                                     const base::Error& damage, Answer<v1::RunDetail> answer) {
+  if (backend_.found_damaged) backend_.found_damaged(stream, damage);
   backend_.pool.run([this, caller, stream, damage, answer = std::move(answer)]() mutable {
     auto summary = find_listed(backend_.view, backend_.partitions, caller, stream);
     if (!summary) return answer(std::unexpected(summary.error()));

@@ -359,6 +359,24 @@ class Damage(Case):
             self.assertIn(run, listed)
             self.assertEqual(listed[run]["status"], "stuck" if run in runs else before[run]["status"])
 
+    # What a finished run did long ago is read when somebody asks for it: then the damage is told, and listed from then on.
+    def test_a_finished_run_with_a_damaged_record_is_told_when_it_is_read(self):
+        server = self.server()
+        run = self.cli.must("start", "hello", "--input", '{"name": "done", "count": 300}', "--wait").value["run_id"]
+        other = self.cli.must("start", "hello", "--input", '{"name": "other", "count": 1}', "--wait").value["run_id"]
+        self.assertEqual(server.stop(), 0)
+        self.start(server)  # makes tables of what was in the log
+        self.assertEqual(server.stop(), 0)
+        table, _ = self.damage_row([("record", run, "20")], lambda found: not found.refusal and not found.damaged
+                                   and found.audit != self.whole.audit)
+        self.start(server)
+        shown = self.cli.must("show", run).value
+        self.assertEqual((shown["summary"]["status"], shown["error_code"]), ("stuck", 1109), shown)
+        self.assertIn(table, shown["error"], "the file is not named")
+        listed = {each["run_id"]: each["status"] for each in self.cli.must("list").value["runs"]}
+        self.assertEqual(listed, {run: "stuck", other: "completed"})
+        self.assertIn("stuck (damaged)", self.cli.must("list", json_output=False).output)
+
     # J11: rows that list reads are made from records. Everything else goes on without them until they are made anew.
     def test_a_damaged_table_with_rows_of_the_listing_is_named_and_made_anew(self):
         settings = ("engine.partitions=1",)  # so that these rows fill a block alone

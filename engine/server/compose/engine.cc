@@ -107,6 +107,7 @@ struct Engine::Parts {
   base::Status open_loop(base::UniqueFd effect, std::function<void(const base::Error&)> on_lost);
   base::Status open_api();
   std::optional<base::Error> damage_of(const core::StreamId& stream) const;
+  void found_damaged(const core::StreamId& stream, const base::Error& damage);
   /// At most `enough` are counted: newest first, so that an open run is found without reading what is
   /// finished.
   std::uint64_t count_open_runs(std::uint64_t enough) const;
@@ -189,8 +190,7 @@ base::Result<std::unique_ptr<shard::ShardSet>> Engine::Parts::open_shards() {
        .activator = *activator,
        .dispatcher = *dispatcher,
        .on_damaged = [this](const core::StreamId& stream, const base::Error& damage) {
-         const std::lock_guard lock(damage_mutex);
-         damaged.insert_or_assign(stream, damage);
+         found_damaged(stream, damage);
        }});
 }
 
@@ -250,6 +250,8 @@ base::Status Engine::Parts::open_api() {
                    .workflows = std::move(workflows),
                    .upload = {.bytes = config.limits.upload_bytes, .files = config.limits.upload_files},
                    .damage_of = [this](const core::StreamId& stream) { return damage_of(stream); },
+                   .found_damaged = [this](const core::StreamId& stream,
+                                           const base::Error& damage) { found_damaged(stream, damage); },
                    .fill_status = [this](::sandglass::v1::StatusReply& status,
                                          bool checks) { fill_status(status, checks); },
                    .identities_changed =
@@ -268,6 +270,11 @@ std::optional<base::Error> Engine::Parts::damage_of(const core::StreamId& stream
   const std::lock_guard lock(damage_mutex);
   const auto found = damaged.find(stream);
   return found == damaged.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Engine::Parts::found_damaged(const core::StreamId& stream, const base::Error& damage) {
+  const std::lock_guard lock(damage_mutex);
+  damaged.insert_or_assign(stream, damage);
 }
 
 std::uint64_t Engine::Parts::count_open_runs(std::uint64_t enough) const {
