@@ -1,4 +1,4 @@
-"""SIGKILL of engine, sandbox host, keeper and pairs of them at random, while at least eight runs are at work.
+"""SIGKILL of engine, sandbox host, keeper and pairs of them at random, while nine runs are at work.
 
 Each run has commands in a sandbox and effects of all three kinds (resend, probe, ask) at a service that misbehaves
 (harness/counting_server.py). Each effect happens exactly once, no run is lost, and the history replays to the state that
@@ -162,9 +162,9 @@ class RandomKills(Case):
                    poll=0.2)
 
     def keep_at_work(self, enough):
-        """Starts runs so that RUNS_AT_ONCE are open until `enough`; all that were started."""
+        """Starts RUNS_AT_ONCE runs, and another for each that has ended until `enough`; all that were started."""
         started, open_runs = [], 0
-        while open_runs < RUNS_AT_ONCE or not enough():
+        while len(started) < RUNS_AT_ONCE or not enough():
             if open_runs < RUNS_AT_ONCE:
                 started.append(self.start_run())
             now = self.statuses()
@@ -271,9 +271,12 @@ class RandomKills(Case):
         person = Person(self.cli, self.service)
         person.start()
         try:
-            runs = []  # on a fast disk they end nearly as fast as they are started
-            while len(runs) < RUNS_AT_ONCE or not any(self.service.at_work.values()):
-                runs.append(self.start_run())
+            runs = [self.start_run() for _ in range(RUNS_AT_ONCE - 1)]
+            last = f"r{len(self.runs)}"
+            gate = self.service.held["resend", last] = threading.Event()  # an effect stays under way until then
+            self.addCleanup(gate.set)
+            runs.append(self.start_run("effects-first"))
+            wait_until(lambda: not self.service.is_quiet("resend", last), f"the effect of {last}")
             effect, engine = server.child("effect"), server.child("engine")
             processes.send(effect, signal.SIGSTOP)
             processes.send(server.pid, signal.SIGSTOP)
@@ -281,6 +284,7 @@ class RandomKills(Case):
             processes.kill(engine)
             wait_until(lambda: not processes.is_alive(engine), "the engine's end")
             self.assertTrue(processes.is_alive(effect), "the executor has ended with its engine")
+            gate.set()
             processes.send(effect, signal.SIGCONT)  # sends what it has, if it still comes to that
             time.sleep(0.5)
             processes.send(server.pid, signal.SIGCONT)
