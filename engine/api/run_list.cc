@@ -82,6 +82,7 @@ bool is_damaged(const core::StreamId& stream, std::uint64_t seq, const std::stri
 bool wanted(const v1::RunSummary& run, const v1::ListRunsRequest& request) {
   if (!request.workflow().empty() && run.workflow() != request.workflow()) return false;
   if (!request.user().empty() && run.user() != request.user()) return false;
+  if (!run.run_id().starts_with(request.id_prefix())) return false;
   return request.status().empty() ||
          std::ranges::find(request.status(), run.status()) != request.status().end();
 }

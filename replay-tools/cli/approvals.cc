@@ -11,6 +11,7 @@
 #include "engine/base/hash.h"
 #include "replay-tools/cli/approval_text.h"
 #include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/one_run.h"
 #include "replay-tools/cli/output.h"
 
 namespace sandglass::replay_tools::cli {
@@ -19,7 +20,7 @@ namespace {
 
 using base::Code;
 
-/// The one of this kind that is meant: by its id, by its run's id, or the only one that waits.
+/// The one of this kind that is meant: by its id, by the beginning of its run's, or the only one that waits.
 base::Result<api::ApprovalView> find_approval(client::Client& client, const std::string& id,
                                               const std::string& kind) {
   api::ListApprovalsRequest request;
@@ -30,7 +31,7 @@ base::Result<api::ApprovalView> find_approval(client::Client& client, const std:
   for (const auto& approval : known->approvals()) {
     if (approval.approval_id() == id) return approval;
     const bool waits = approval.status() == "waiting" && approval.kind() == kind;
-    if (waits && (id.empty() || approval.run_id() == id)) meant.push_back(approval);
+    if (waits && (id.empty() || may_name(id, approval.run_id()))) meant.push_back(approval);
   }
   if (meant.size() == 1) return meant.front();
   if (meant.empty()) {
@@ -141,7 +142,11 @@ Outcome list_approvals(Session& session, const ApprovalArgs& args) {
   auto client = session.open("approver");
   if (!client) return std::unexpected(client.error());
   api::ListApprovalsRequest request;
-  request.set_run_id(args.id);
+  if (!args.id.empty()) {
+    const auto run = find_run(**client, args.id);
+    if (!run) return std::unexpected(run.error());
+    request.set_run_id(*run);
+  }
   const auto waiting = (*client)->list_approvals(request);
   if (!waiting) return std::unexpected(waiting.error());
   if (session.json()) {

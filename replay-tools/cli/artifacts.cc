@@ -11,6 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/one_run.h"
 #include "replay-tools/cli/output.h"
 
 namespace sandglass::replay_tools::cli {
@@ -56,11 +57,11 @@ void remove_part(int fd, const std::string& path) {
 }  // namespace
 
 Outcome artifact_list(Session& session, const ArtifactArgs& args) {
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
   api::ListArtifactsRequest request;
-  request.set_run_id(args.run_id);
-  const auto artifacts = (*client)->list_artifacts(request);
+  request.set_run_id(run->id);
+  const auto artifacts = run->client->list_artifacts(request);
   if (!artifacts) return std::unexpected(artifacts.error());
   if (session.json()) {
     print_line(to_json(*artifacts));
@@ -82,22 +83,22 @@ Outcome artifact_get(Session& session, const ArtifactArgs& args) {
                       "with --json, give -o FILE: on standard output the artifact's bytes would stand where "
                       "JSON is expected");
   }
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
   engine::base::UniqueFd file;
   if (!to_stdout) {
     file.reset(open(args.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (!file) return std::unexpected(base::system_error("cannot write", args.output, errno));
   }
   api::GetArtifactRequest request;
-  request.set_run_id(args.run_id);
+  request.set_run_id(run->id);
   request.set_name(args.name);
   engine::base::Sha256 hash;
   std::string expected;
   base::Status wrote;
   const bool terminal = to_stdout && isatty(STDOUT_FILENO) == 1;
   Shown shown;
-  const auto status = (*client)->get_artifact(request, [&](const api::ContentPart& part) {
+  const auto status = run->client->get_artifact(request, [&](const api::ContentPart& part) {
     if (part.has_artifact()) expected = part.artifact().public_digest();
     hash.update(part.data());
     wrote = write_all(to_stdout ? STDOUT_FILENO : file.get(),

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "replay-tools/cli/history_commands.h"
+#include "replay-tools/cli/one_run.h"
 #include "replay-tools/cli/output.h"
 #include "replay-tools/cli/slot_text.h"
 #include "replay-tools/debugger/debugger.h"
@@ -185,12 +186,29 @@ class Prompt {
   bool json_;
 };
 
+/// By its whole id; where an engine answers, the beginning of a run's is enough.
+base::Result<engine::core::StreamId> find_stream(Session& session, const std::string& text) {
+  if (const auto whole = engine::core::StreamId::parse(text)) return *whole;
+  if (!session.engine_answers() && session.options().address.empty()) {
+    return base::fail(
+        Code::usage,
+        "a run id has the form run-<32 hex digits>, and where no engine answers all of them are "
+        "needed; `sandglass list` has them");
+  }
+  const auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  const auto id = find_run(**client, text);
+  if (!id) return std::unexpected(id.error());
+  const auto stream = engine::core::StreamId::parse(*id);
+  if (!stream) return base::fail(Code::internal, "the engine lists a run without an id: " + *id);
+  return *stream;
+}
+
 }  // namespace
 
 Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs& args) {
-  const auto stream = engine::core::StreamId::parse(args.run_id);
-  if (!stream)
-    return base::fail(Code::usage, "a run id has the form run-<32 hex digits>; `sandglass list` has them");
+  const auto stream = find_stream(session, args.run_id);
+  if (!stream) return std::unexpected(stream.error());
   auto history =
       open_history(session, adapters, stream->kind == engine::core::StreamKind::run ? "operator" : "auditor");
   if (!history) return std::unexpected(history.error());

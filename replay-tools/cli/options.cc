@@ -182,7 +182,7 @@ class CommandLine {
 
     auto* signalled = command(app_, "signal", "send a signal to a run",
                               [this](Session& session) { return signal(session, signal_); });
-    signalled->add_option("run", signal_.run_id, "id of the run")->required();
+    signalled->add_option("run", signal_.run_id, "id of the run, or its first digits")->required();
     signalled->add_option("name", signal_.name, "name of the signal")->required();
     signalled->add_option("--payload", signal_.payload, "JSON");
     signalled->add_option("--request-id", signal_.request_id, "the same id again changes nothing");
@@ -191,7 +191,7 @@ class CommandLine {
   CLI::App* one_run(const char* name, const char* text, Outcome (*function)(Session&, const RunIdArgs&)) {
     auto* added =
         command(app_, name, text, [this, function](Session& session) { return function(session, run_id_); });
-    added->add_option("run", run_id_.run_id, "id of the run")->required();
+    added->add_option("run", run_id_.run_id, "id of the run, or its first digits")->required();
     return added;
   }
 
@@ -232,10 +232,10 @@ class CommandLine {
     artifact->require_subcommand(1);
     auto* listed = command(*artifact, "list", "artifacts of a run",
                            [this](Session& session) { return artifact_list(session, artifact_); });
-    listed->add_option("run", artifact_.run_id, "id of the run")->required();
+    listed->add_option("run", artifact_.run_id, "id of the run, or its first digits")->required();
     auto* got = command(*artifact, "get", "write an artifact to a file or to standard output",
                         [this](Session& session) { return artifact_get(session, artifact_); });
-    got->add_option("run", artifact_.run_id, "id of the run")->required();
+    got->add_option("run", artifact_.run_id, "id of the run, or its first digits")->required();
     got->add_option("name", artifact_.name, "name of the artifact")->required();
     got->add_option("-o,--output", artifact_.output, "file (default: standard output)");
 

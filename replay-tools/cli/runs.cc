@@ -6,6 +6,7 @@
 #include "replay-tools/cli/commands.h"
 #include "replay-tools/cli/follow.h"
 #include "replay-tools/cli/interrupts.h"
+#include "replay-tools/cli/one_run.h"
 #include "replay-tools/cli/output.h"
 
 namespace sandglass::replay_tools::cli {
@@ -142,49 +143,49 @@ Outcome list(Session& session, const ListArgs& args) {
 
 Outcome watch(Session& session, const RunIdArgs& args) {
   Interrupts::block();
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
-  return follow(session, **client, {.run_id = args.run_id, .after_seq = args.from, .ask_approvals = true});
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
+  return follow(session, *run->client, {.run_id = run->id, .after_seq = args.from, .ask_approvals = true});
 }
 
 Outcome signal(Session& session, const SignalArgs& args) {
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
   api::SignalRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
-  request.set_run_id(args.run_id);
+  request.set_run_id(run->id);
   request.set_name(args.name);
   request.set_payload(args.payload);
-  return changed(session, (*client)->signal_run(request), args.run_id, "signalled");
+  return changed(session, run->client->signal_run(request), run->id, "signalled");
 }
 
 Outcome cancel(Session& session, const RunIdArgs& args) {
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
   api::CancelRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
-  request.set_run_id(args.run_id);
+  request.set_run_id(run->id);
   request.set_reason(args.reason);
-  return changed(session, (*client)->cancel_run(request), args.run_id, "asked to cancel");
+  return changed(session, run->client->cancel_run(request), run->id, "asked to cancel");
 }
 
 Outcome terminate(Session& session, const RunIdArgs& args) {
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
   api::TerminateRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
-  request.set_run_id(args.run_id);
+  request.set_run_id(run->id);
   request.set_reason(args.reason);
-  return changed(session, (*client)->terminate_run(request), args.run_id, "terminated");
+  return changed(session, run->client->terminate_run(request), run->id, "terminated");
 }
 
 Outcome resume(Session& session, const RunIdArgs& args) {
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto run = open_run(session, args.run_id);
+  if (!run) return std::unexpected(run.error());
   api::ResumeRunRequest request;
   request.set_request_id(id_or_new(args.request_id));
-  request.set_run_id(args.run_id);
-  return changed(session, (*client)->resume_run(request), args.run_id, "resumed");
+  request.set_run_id(run->id);
+  return changed(session, run->client->resume_run(request), run->id, "resumed");
 }
 
 }  // namespace sandglass::replay_tools::cli

@@ -3,6 +3,7 @@
 
 #include "replay-tools/cli/approval_text.h"
 #include "replay-tools/cli/commands.h"
+#include "replay-tools/cli/one_run.h"
 #include "replay-tools/cli/output.h"
 
 namespace sandglass::replay_tools::cli {
@@ -122,11 +123,11 @@ void print_waiting(const Session& session, const api::RunDetail& run) {
 }  // namespace
 
 Outcome show(Session& session, const RunIdArgs& args) {
-  auto client = session.open("operator");
-  if (!client) return std::unexpected(client.error());
+  const auto meant = open_run(session, args.run_id);
+  if (!meant) return std::unexpected(meant.error());
   api::GetRunRequest request;
-  request.set_run_id(args.run_id);
-  const auto run = (*client)->get_run(request);
+  request.set_run_id(meant->id);
+  const auto run = meant->client->get_run(request);
   if (!run) return std::unexpected(run.error());
   if (session.json()) {
     print_line(to_json(*run));

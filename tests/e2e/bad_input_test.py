@@ -6,7 +6,7 @@ import unittest
 from harness import places
 from harness.case import Case
 
-USAGE, BAD_FILE, UNREACHABLE, DENIED, MACHINE, RUN_FAILED = 2, 3, 4, 5, 10, 20
+USAGE, BAD_FILE, UNREACHABLE, DENIED, NOT_FOUND, MACHINE, RUN_FAILED = 2, 3, 4, 5, 6, 10, 20
 
 TASK = places.task("""name: probe
 goal: nothing
@@ -114,6 +114,25 @@ plan:
     def test_an_artifact_is_never_written_where_json_is_expected(self):
         ended = self.cli.call("artifact", "get", "run-" + "0" * 32, "name")
         self.assert_error(ended, 1405, USAGE, "-o FILE")
+
+    def test_a_run_is_named_by_the_beginning_of_its_id_if_no_other_begins_so(self):
+        self.server()
+        one, other = "run-abcd1" + "0" * 27, "run-abcd2" + "0" * 27
+        for run in (one, other):
+            self.cli.must("start", "hello", "--run-id", run, "--input", '{"name": "x", "count": 1}', "--wait")
+        for text in ("run-abcd1", "abcd1", one[4:], one):
+            self.assertEqual(self.cli.must("show", text).value["summary"]["run_id"], one)
+        for command in ("watch", "show", "artifact list", "debug --all"):
+            with self.subTest(command):
+                self.assertEqual(self.cli.call(*command.split(), "abcd2", json_output=False).status, 0)
+                self.assert_error(self.cli.call(*command.split(), "abcd", json_output=False), 1405, USAGE, one, other, "more of its digits")
+                self.assert_error(self.cli.call(*command.split(), "abcd3", json_output=False), 1002, NOT_FOUND, "run-abcd3", "sandglass list")
+                for text in ("abc", "run-abc", "abcx1", "run-", one + "0", "sandbox-" + one[4:]):
+                    if command == "debug --all" and text.startswith("sandbox-"):
+                        continue  # a stream that is not a run
+                    self.assert_error(self.cli.call(*command.split(), text, json_output=False), 1405, USAGE, "run-<32 hex digits>")
+        for command in ("cancel", "terminate", "resume"):
+            self.assert_error(self.cli.call(command, "abcd", json_output=False), 1405, USAGE, one, other)
 
     def test_a_wrong_or_missing_token_says_which_and_what_to_do(self):
         self.server()
