@@ -128,6 +128,14 @@ bool Owner::produce(Waiting& waiting, base::MonotonicNs now_ns) {
 
 void Owner::delivered(const BrokerEvent& event) {
   --undelivered_;
+  if (event.offset >= 0) {  // -1: a message that came twice, of which a broker remembers no place
+    if (event.offset <= log_end_) {
+      return end(Completion::unknown, "the topic has become shorter: a message was put at offset " +
+                                          std::to_string(event.offset) + ", behind one at offset " +
+                                          std::to_string(log_end_) + "; the brokers have lost messages");
+    }
+    log_end_ = event.offset;
+  }
   if (event.token == kFillerToken) return;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];

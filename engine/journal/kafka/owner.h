@@ -7,7 +7,9 @@
 //                     └──────────── a filler, while busy: the next batch need not wait ◀──────────────┘
 //
 // While it drains and commits, batches wait. Any error ends the ownership: every batch that is not durable is
-// answered, nothing is tried again (J27).
+// answered, nothing is tried again (J27). An error, too, is a message that is delivered no further on in the
+// log than the one before it: brokers have lost what lay between, and would take what follows as if nothing
+// had been (an unclean election). The next takeover finds what is missing.
 //
 // Thread rule: stepped by one thread.
 #pragma once
@@ -36,7 +38,7 @@ class Owner {
  public:
   /// All must outlive this; the rule stands where the takeover ended.
   Owner(Broker& broker, AppliedView& view, ApplyRule& rule, OwnerOptions options)
-      : broker_(broker), view_(view), rule_(rule), options_(options) {}
+      : broker_(broker), view_(view), rule_(rule), options_(options), log_end_(view.position().offset) {}
 
   void submit(Ticket ticket, Batch batch);
   void take(const BrokerEvent& event, base::MonotonicNs now_ns);
@@ -93,6 +95,7 @@ class Owner {
   std::size_t first_unproduced_ = 0;
   core::Sequence newest_delivered_ = 0;  // applied, in the present or an earlier transaction
   std::int64_t newest_offset_ = -1;
+  std::int64_t log_end_;  // the newest message of ours lies here
 
   struct Over {
     Completion completion = Completion::unknown;

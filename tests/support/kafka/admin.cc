@@ -199,19 +199,30 @@ std::vector<std::string> Admin::live_brokers() {
   return addresses;
 }
 
-int Admin::leader(const std::string& topic, int partition) {
+void Admin::look(const std::string& topic, int partition,
+                 const std::function<void(const rd_kafka_metadata_partition&)>& see) {
   const rd_kafka_metadata_t* metadata = nullptr;
   rd_kafka_topic_t* handle = rd_kafka_topic_new(client_, topic.c_str(), nullptr);
   const rd_kafka_resp_err_t error = rd_kafka_metadata(client_, 0, handle, &metadata, wait_ms);
   rd_kafka_topic_destroy(handle);
-  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return -1;
-  int leader = -1;
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return;
   for (int each = 0; metadata->topic_cnt == 1 && each < metadata->topics[0].partition_cnt; ++each) {
-    if (metadata->topics[0].partitions[each].id == partition)
-      leader = metadata->topics[0].partitions[each].leader;
+    if (metadata->topics[0].partitions[each].id == partition) see(metadata->topics[0].partitions[each]);
   }
   rd_kafka_metadata_destroy(metadata);
+}
+
+int Admin::leader(const std::string& topic, int partition) {
+  int leader = -1;
+  look(topic, partition, [&](const auto& found) { leader = found.leader; });
   return leader;
+}
+
+std::vector<int> Admin::replicas(const std::string& topic, int partition) {
+  std::vector<int> replicas;
+  look(topic, partition,
+       [&](const auto& found) { replicas.assign(found.replicas, found.replicas + found.replica_cnt); });
+  return replicas;
 }
 
 int Admin::coordinator(const std::string& transactional_id) {

@@ -13,6 +13,7 @@
 struct rd_kafka_s;
 struct rd_kafka_op_s;
 struct rd_kafka_queue_s;
+struct rd_kafka_metadata_partition;
 
 namespace sandglass::tests::support {
 
@@ -45,6 +46,8 @@ class Admin {
 
   /// The broker id that leads a partition; -1: none does.
   int leader(const std::string& topic, int partition = 0);
+  /// The broker ids that a partition is on; none: it is not known.
+  std::vector<int> replicas(const std::string& topic, int partition = 0);
   /// The broker id that coordinates the transactions of this id; -1: none does.
   int coordinator(const std::string& transactional_id);
 
@@ -53,6 +56,9 @@ class Admin {
   /// Starts the operation and waits for its result event, whose error is returned, or else that of `error`.
   std::string done(const Start& start, const std::function<std::string(rd_kafka_op_s*)>& error);
   std::vector<std::string> live_brokers();
+  /// Calls `see` if the partition is there.
+  void look(const std::string& topic, int partition,
+            const std::function<void(const rd_kafka_metadata_partition&)>& see);
   std::string alter(int resource, const std::string& name, const Settings& settings);
   std::string own(int resource, const std::string& name, const std::string& principal);
 

@@ -198,6 +198,24 @@ TEST(KafkaTakeover, ALogThatLostAcknowledgedRecordsKeepsThePartitionClosedUntilS
   world.check();
 }
 
+TEST(KafkaTakeover, AnOwnerWhoseLogLosesRecordsUnderItAcknowledgesNothingBehindTheGap) {
+  World world(8);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 20);
+  world.log().truncate(world.log().entries().size() - 10);
+  const std::size_t acknowledged = world.acknowledged().size();
+  world.node(0).write();
+  for (int i = 0; i < 10'000 && world.node(0).lives(); ++i) world.step(world.node(0));
+  EXPECT_FALSE(world.node(0).lives());
+  EXPECT_EQ(world.node(0).last_completion, Completion::unknown);
+  EXPECT_EQ(world.acknowledged().size(), acknowledged);
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  ASSERT_TRUE(world.node(0).error());
+  EXPECT_EQ(world.node(0).error()->code, base::Code::journal_incomplete) << world.node(0).error()->message;
+}
+
 TEST(KafkaTakeover, AnotherNodeAcceptsTheLossByHavingNoViewOfIt) {
   World world(7);
   world.take_over(world.node(0));

@@ -10,6 +10,7 @@
 
 #include "tests/engine/journal/kafka/brokers/kafka_store.h"
 #include "tests/engine/journal/kafka/brokers/topic_readers.h"
+#include "tests/support/kafka/admin.h"
 #include "tests/support/kafka/slow_way.h"
 
 namespace sandglass::engine::journal::kafka {
@@ -28,17 +29,21 @@ class KafkaSurvival : public testing::Test {
   }
 
   void begin(Brokers& brokers) {
+    brokers.heal();
+    begin(brokers, make_test_topic(brokers.bootstrap()));
+  }
+
+  void begin(Brokers& brokers, std::string topic) {
     brokers_ = &brokers;
-    brokers_->heal();
-    topic_ = make_test_topic(brokers_->bootstrap());
+    topic_ = std::move(topic);
     node_ = std::make_unique<Node>(brokers_->bootstrap(), topic_, std::string(), kDeliveryTimeoutMs);
     readers_ = std::make_unique<TopicReaders>(brokers_->bootstrap(), topic_);
     own();
   }
 
-  void own() {
+  void own(bool republish_from_view = false) {
     journal_.reset();
-    journal_ = node_->journal();
+    journal_ = node_->journal({.republish_from_view = republish_from_view});
     const auto owned = journal_->own(0);
     ASSERT_TRUE(owned) << owned.error().message;
     writer_ = std::make_unique<Writer>(0, *owned);
@@ -75,7 +80,7 @@ class KafkaSurvival : public testing::Test {
     while (acknowledged_.size() < wanted && !HasFatalFailure()) {
       while (under_way_.size() < kInFlight) submit();
       if (!take()) own();
-      readers_->poll();
+      if (readers_) readers_->poll();
     }
   }
 
@@ -158,6 +163,86 @@ TEST_F(KafkaThreeBrokers, AllKilledAtOnceAndStartedAgainLoseNothing) {
   write(kBatches);
   for (std::size_t i = 0; i < kInFlight; ++i) submit();
   brokers_->restart_all();
+  write(kBatches);
+  check();
+}
+
+class KafkaUncleanElection : public KafkaSurvival {
+ protected:
+  void SetUp() override {
+    KafkaSurvival::SetUp();
+    if (!IsSkipped()) lose_records();
+  }
+
+  /// Two replicas, of which one dies, then the other writes alone and dies as well, then the first comes back
+  /// and leads: what was acknowledged meanwhile is gone. The third broker keeps the controllers' majority.
+  void lose_records() {
+    Brokers& brokers = Brokers::three();
+    brokers.heal();
+    admin_ = std::make_unique<tests::support::Admin>(brokers.bootstrap());
+    const std::string topic = tests::support::new_topic_name();
+    ASSERT_EQ(
+        admin_->create_topic(topic, kMeta.partitions, 2,
+                             {{"min.insync.replicas", "1"}, {"unclean.leader.election.enable", "true"}}),
+        "");
+    begin(brokers, topic);
+    write(kBatches);
+    kept_ = acknowledged_.rbegin()->first;
+    readers_->wait_for(kept_);
+    readers_.reset();  // they would meet the log's new end
+    const int leader = admin_->leader(topic);
+    const std::vector<int> replicas = admin_->replicas(topic);
+    ASSERT_EQ(replicas.size(), 2u);
+    const int follower = replicas[0] == leader ? replicas[1] : replicas[0];
+    brokers.kill(follower);
+    write(kBatches);
+    lost_ = acknowledged_.rbegin()->first;
+    brokers.kill(leader);
+    brokers.start(follower);
+    while (admin_->leader(topic) != follower) std::this_thread::yield();
+    // The owner lives, and its next record meets a log that is shorter than what it has written.
+    submit();
+    while (!under_way_.empty() && take()) {
+    }
+    ASSERT_FALSE(under_way_.empty()) << "acknowledged behind a gap";
+    brokers.start(leader);  // it throws away what the new leader has not
+  }
+
+  /// The partition stays closed, and what is missing is named.
+  void expect_closed() {
+    journal_.reset();
+    journal_ = node_->journal();
+    const auto owned = journal_->own(0);
+    ASSERT_FALSE(owned);
+    EXPECT_EQ(owned.error().code, base::Code::journal_incomplete) << owned.error().message;
+    const std::string& said = owned.error().message;
+    EXPECT_NE(said.find(" to " + std::to_string(lost_) + " were acknowledged"), std::string::npos) << said;
+    for (const char* choice : {"kafka.republish_from_view=true", "kafka.accept_loss=true"})
+      EXPECT_NE(said.find(choice), std::string::npos) << said;
+  }
+
+  std::unique_ptr<tests::support::Admin> admin_;
+  core::Sequence kept_ = 0;  // the newest that the new leader certainly has
+  core::Sequence lost_ = 0;  // the newest that it certainly has not
+};
+
+TEST_F(KafkaUncleanElection, KeepsThePartitionClosedUntilWhatWasLostIsPublishedAgainFromTheView) {
+  for (int again = 0; again < 2; ++again) expect_closed();
+  own(true);
+  EXPECT_GT(writer_->at().last_sequence, lost_);
+  readers_ = std::make_unique<TopicReaders>(brokers_->bootstrap(), topic_);
+  write(kBatches);
+  check();  // everything that was ever acknowledged is there, once
+}
+
+TEST_F(KafkaUncleanElection, KeepsThePartitionClosedUntilTheLossIsAccepted) {
+  expect_closed();
+  // As an operator's choice does: the view is set aside, and another is made from what the topic has.
+  journal_.reset();
+  node_ = std::make_unique<Node>(brokers_->bootstrap(), topic_, std::string(), kDeliveryTimeoutMs);
+  readers_ = std::make_unique<TopicReaders>(brokers_->bootstrap(), topic_);
+  std::erase_if(acknowledged_, [this](const auto& each) { return each.first > kept_; });
+  own();
   write(kBatches);
   check();
 }
