@@ -183,7 +183,8 @@ Task<base::Result<AgentRun::Flow>> AgentRun::one(Context& ctx, const Action& act
   if (!made) co_return about(action, made.error());
   if (const auto extracted = extract_into(*made, action.extracts); !extracted)
     co_return about(action, extracted.error());
-  values_.set(action.name, *std::move(made));
+  if (const auto kept = values_.set(action.name, *std::move(made)); !kept)
+    co_return about(action, kept.error());
   co_return Flow{};
 }
 
@@ -192,10 +193,12 @@ Task<base::Result<AgentRun::Flow>> AgentRun::choose(Context& ctx, const Action& 
     const auto held = values_.holds(action.branches[i].when);
     if (!held) co_return about(action, held.error());
     if (!*held) continue;
-    values_.set(action.name, Json{{"branch", i}});
+    if (const auto kept = values_.set(action.name, Json{{"branch", i}}); !kept)
+      co_return about(action, kept.error());
     co_return co_await carry_out(ctx, action.branches[i].actions, sandbox_later);
   }
-  values_.set(action.name, Json{{"branch", nullptr}});
+  if (const auto kept = values_.set(action.name, Json{{"branch", nullptr}}); !kept)
+    co_return about(action, kept.error());
   co_return Flow{};
 }
 

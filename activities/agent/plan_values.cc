@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "engine/base/text.h"
+
 namespace sandglass::activities::agent {
 
 namespace {
@@ -16,6 +18,9 @@ constexpr std::size_t kMaxMatches = 1'000;
 constexpr int kMaxGroups = 10;
 /// A task of one MiB can name a value a hundred thousand times; nothing that is larger could be kept anyway.
 constexpr std::size_t kMaxFilled = std::size_t{8} << 20;
+
+/// Of all results, which stay as long as the plan runs.
+constexpr std::size_t kMaxKept = std::size_t{64} << 20;
 
 std::unexpected<base::Error> bad(std::string what) {
   return base::fail(base::Code::arguments_invalid, std::move(what));
@@ -99,6 +104,12 @@ Json matches_of(const RE2& regex, const std::string& text, int group, bool all) 
   return all ? found : Json();
 }
 
+/// A match of "\C" is one byte, which no JSON holds.
+bool is_text(const Json& found) {
+  if (found.is_array()) return std::ranges::all_of(found, is_text);
+  return !found.is_string() || base::is_utf8(found.get_ref<const std::string&>());
+}
+
 }  // namespace
 
 const Json* field_of(const Json& result, std::string_view path) {
@@ -143,6 +154,9 @@ base::Status extract_into(Json& result, const std::vector<taskfile::Extract>& ex
                  std::to_string(extract.group));
     }
     Json found = matches_of(regex, from->get_ref<const std::string&>(), extract.group, extract.all);
+    if (!is_text(found)) {
+      return bad("extract \"" + extract.name + "\": a match is a part of a character; leave out \"\\C\"");
+    }
     if (auto taken = take(room, size_of(found)); !taken) return taken;
     result[extract.name] = std::move(found);
   }
@@ -152,6 +166,16 @@ base::Status extract_into(Json& result, const std::vector<taskfile::Extract>& ex
 PlanValues::PlanValues(const std::map<std::string, std::string>& parameters) {
   values_["param"] = Json::object();
   for (const auto& [name, value] : parameters) values_["param"][name] = value;
+}
+
+base::Status PlanValues::set(const std::string& action, Json result) {
+  kept_ += size_of(result);
+  if (kept_ > kMaxKept) {
+    return bad("with its result the plan's results have more than " + std::to_string(kMaxKept >> 20) +
+               " MiB together; extract less, and put large things into files");
+  }
+  values_[action] = std::move(result);
+  return {};
 }
 
 const Json* PlanValues::find(std::string_view path) const {

@@ -20,7 +20,8 @@ class PlanValues {
  public:
   explicit PlanValues(const std::map<std::string, std::string>& parameters);
 
-  void set(const std::string& action, Json result) { values_[action] = std::move(result); }
+  /// Once for each action. arguments_invalid: all results together are too large.
+  base::Status set(const std::string& action, Json result);
 
   /// `text` is JSON. A string that is one "${…}" becomes that value; inside a longer string the value's text
   /// is put in (texts as they are, other scalars as JSON). "$${" stands for "${". arguments_invalid: a value
@@ -36,6 +37,7 @@ class PlanValues {
   base::Result<Json> value_or_null(const std::string& json) const;
 
   Json values_ = Json::object();
+  std::size_t kept_ = 0;  // bytes of results
 };
 
 /// Adds each extract as a field of the result: the first match of its group, null if there is none, or all of

@@ -65,6 +65,30 @@ TEST(PlanValues, AValueThatIsNamedVeryOftenIsNoWayToTheEnginesMemory) {  // ADV-
   EXPECT_FALSE(extract_into(result, extracts).has_value());
 }
 
+TEST(PlanValues, APartOfACharacterIsNoMatch) {
+  Json result = {{"out", "\xC3\xA9"}};
+  for (const bool all : {false, true}) {
+    const auto extracted =
+        extract_into(result, {{.name = "n", .from = "out", .regex = "\\C", .group = 0, .all = all}});
+    ASSERT_FALSE(extracted.has_value());
+    EXPECT_EQ(extracted.error().code, base::Code::arguments_invalid);
+  }
+  EXPECT_TRUE(extract_into(result, {{.name = "n", .from = "out", .regex = ".", .group = 0}}).has_value());
+  EXPECT_EQ(result["n"], "\xC3\xA9");
+}
+
+TEST(PlanValues, TheResultsOfAPlanTogetherAreBounded) {
+  PlanValues values({});
+  int kept = 0;
+  base::Status last;
+  while (kept < 20 && (last = values.set("a" + std::to_string(kept), {{"out", std::string(8 << 20, 'o')}})))
+    ++kept;
+  EXPECT_EQ(kept, 7);  // the eighth is 64 MiB and its field's name
+  ASSERT_FALSE(last.has_value());
+  EXPECT_EQ(last.error().code, base::Code::arguments_invalid);
+  EXPECT_NE(last.error().message.find("more than 64 MiB"), std::string::npos) << last.error().message;
+}
+
 TEST(PlanValues, AMissingValueIsAnErrorInArgumentsAndNullInConditions) {
   EXPECT_EQ(values().fill(R"("${other.out}")").error().code, base::Code::arguments_invalid);
   EXPECT_EQ(values().fill(R"("x${test.files}")").error().code, base::Code::arguments_invalid);
