@@ -235,14 +235,27 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
                                                 " failed; the folder must be opened again");
   }
   rocksdb::WriteBatch batch;
+  const auto add = [&batch](const ViewChange& change) {
+    return change.value              ? batch.Put(change.key, *change.value)
+           : is_put_once(change.key) ? batch.SingleDelete(change.key)
+                                     : batch.Delete(change.key);
+  };
+  // The last entry is one of which a table keeps something: of a row that has come and gone it keeps nothing,
+  // and once the log is gone the journal would seem to end before what the mark says (check_entry).
+  const ViewChange* last = nullptr;
   for (const std::vector<ViewChange>& changes : groups) {
     for (const ViewChange& change : changes) {
-      const rocksdb::Status status = change.value              ? batch.Put(change.key, *change.value)
-                                     : is_put_once(change.key) ? batch.SingleDelete(change.key)
-                                                               : batch.Delete(change.key);
-      if (!status.ok()) return std::unexpected(error_of(status, impl_->path, "cannot build a batch for"));
+      if (!is_put_once(change.key)) last = &change;
     }
   }
+  rocksdb::Status built;
+  for (const std::vector<ViewChange>& changes : groups) {
+    for (const ViewChange& change : changes) {
+      if (built.ok() && &change != last) built = add(change);
+    }
+  }
+  if (built.ok() && last != nullptr) built = add(*last);
+  if (!built.ok()) return std::unexpected(error_of(built, impl_->path, "cannot build a batch for"));
   rocksdb::WriteOptions options;
   options.sync = impl_->log;
   options.disableWAL = !impl_->log;

@@ -216,6 +216,24 @@ TEST_F(DamagedJournal, AMarkThatIsOlderThanTheFilesRefusesNothing) {
   }
 }
 
+// A start writes what is in the log to tables and removes it. One that is killed before it writes anything
+// leaves a mark that speaks of the last entry, and that was of a row that has come and gone.
+TEST_F(DamagedJournal, AStartThatIsKilledBeforeItsFirstWriteIsNotTakenForAnOlderCopy) {
+  const std::string key = view::in_flight_key(0, core::StreamId::named(core::StreamKind::test, "a"));
+  {
+    const auto database = open();
+    ASSERT_TRUE(database) << database.error().message;
+    for (const auto& value : {std::optional<std::string>("row"), std::optional<std::string>()}) {
+      const std::vector<view::ViewChange> rows{{"a record", "of it"}, {key, value}};
+      ASSERT_TRUE((*database)->write({&rows, 1}));
+    }
+  }
+  for (int start = 1; start <= 3; ++start) {
+    const auto database = open();
+    ASSERT_TRUE(database) << "start " << start << ": " << database.error().message;
+  }
+}
+
 TEST_F(DamagedJournal, AFlippedBitInsideSyncedDataRefusesToOpenInsteadOfRollingBack) {
   fill(10);
   const fs::path file = log();
@@ -234,7 +252,7 @@ TEST_F(DamagedJournal, AFlippedBitInsideSyncedDataRefusesToOpenInsteadOfRollingB
 }
 
 TEST_F(DamagedJournal, AChangedLastRecordRefusesToOpenToo) {  // it may have been acknowledged
-  fill(10);
+  fill_and_close(10);                                         // so that all of the log is marked
   const fs::path file = log();
   const std::uint64_t offset = used(file) - 10;
   flip(file, offset);
