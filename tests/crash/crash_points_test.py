@@ -2,7 +2,8 @@
 
 STAGES says which points belong to which stage of the system. The test fails if a stage has no point, if a listed point
 belongs to none, and if a point was not reached. Besides the first passage of each point later ones are drawn; the seed is
-printed, SANDGLASS_SEED=N repeats them. SANDGLASS_LONG=1 draws a hundred.
+printed, SANDGLASS_SEED=N repeats them. SANDGLASS_LONG=1 draws a hundred, and has each point of the engine once more with
+its journal on one Kafka broker and on three.
 """
 
 import concurrent.futures
@@ -60,6 +61,9 @@ STAGES = {
     "artifact: bytes": ("blob.before_rename", "blob.before_folder_sync", "blob.stored"),
     "artifact: stored": ("artifact.before_store", "artifact.stored"),
 }
+# Of the embedded journal; the last one's situation ends the whole server, and whoever calls then starts one that knows
+# nothing of the brokers.
+EMBEDDED = ("journal.owned", "journal.before_sync", "journal.after_sync", "shard.snapshot_loaded")
 # Points that the job passes many times in one process.
 BUSY_PARTS = ("blob.", "host.exec_", "journal.", "shard.", "operations.")
 LATER_PASSAGES = 100 if places.LONG else 4
@@ -95,17 +99,21 @@ def kill_all_between_effect_and_answer(server, _, outside):
 
 
 class Situation:
-    """What has to be so that a point is passed."""
+    """What has to be so that a point is passed. `kafka`: how many brokers have the journal."""
 
-    def __init__(self, *, receiver=(), settings=(), task=None, disturb=None, kafka=False):
+    def __init__(self, *, receiver=(), settings=(), task=None, disturb=None, kafka=0):
         self.receiver, self.settings, self.task, self.disturb = receiver, settings, task, disturb
         self.kafka = kafka
+
+    def on_kafka(self, brokers):
+        return Situation(receiver=self.receiver, settings=self.settings, task=self.task, disturb=self.disturb, kafka=brokers)
 
 
 USUAL = Situation()
 LOST_ANSWER = Situation(receiver=("--drop-reply", 1, "--late-ms", 400))
 SHORT_LEASE = Situation(settings=("sandbox.lease_ms=4000",), task=SLEEPER % 5)
-ON_KAFKA = Situation(kafka=True)
+ON_KAFKA = USUAL.on_kafka(1)
+LONGER_LEASE = Situation(settings=("sandbox.lease_ms=12000",), task=SLEEPER % 8)  # an engine takes over in less
 A_WAY_OUT = Situation(task=(SLEEPER % 1).replace(f"template: {places.TEMPLATE}", f"template: {places.NETWORK}"))
 SITUATIONS = {
     **{point: ON_KAFKA for stage, points in STAGES.items() if stage.startswith("kafka: ") for point in points},
@@ -136,9 +144,9 @@ NEEDS_ROOT = {
 }
 
 
-def listed_points():
+def listed_points(programs=PROGRAMS):
     points = set()
-    for program in PROGRAMS:
+    for program in programs:
         points.update(subprocess.run([places.program(program), "--list-crash-points"], check=True, text=True,
                                      capture_output=True, timeout=30).stdout.split())
     return sorted(points)
@@ -171,11 +179,11 @@ class CrashPoints(Case):
         self.lock = threading.Lock()
         self.brokers = None
 
-    def kafka_configuration(self, topic):
+    def kafka_configuration(self, topic, count):
         """Brokers that the test's jobs share, started for the first of them."""
         with self.lock:
             if not self.brokers:
-                self.brokers = Brokers(self.folder / "brokers")
+                self.brokers = Brokers(self.folder / "brokers", count)
                 self.addCleanup(self.brokers.stop)
         return self.brokers.configuration(topic)
 
@@ -190,7 +198,7 @@ class CrashPoints(Case):
         outside = self.receiver(*situation.receiver, folder=f"receiver-{number}")
         config = outside.configuration()
         if situation.kafka:
-            config += self.kafka_configuration(f"history-{number}")
+            config += self.kafka_configuration(f"history-{number}", situation.kafka)
         server = self.server(data, config=config, settings=situation.settings, start=False)
         environment = {"SANDGLASS_CRASH_AT": at, "SANDGLASS_CRASH_ONCE": str(mark)}
         reports = [server.start(environment)]
@@ -245,11 +253,16 @@ class CrashPoints(Case):
         self.assertEqual(detail["summary"]["status"], "completed", f"{at}: {job.describe()}")
         return 0 if situation.task else 1
 
-    def jobs_with_crashes(self, wanted, check=lambda at, was_hit: None):
+    def jobs_with_crashes(self, wanted, check=lambda at, was_hit: None, kafka=0):
         """Some at a time; `check` gets each."""
         def one(at):
             begin = time.monotonic()
-            was_hit = self.job_with_crash(at, SITUATIONS.get(at, USUAL))
+            situation = SITUATIONS.get(at, USUAL)
+            if kafka:
+                situation = (LONGER_LEASE if situation is SHORT_LEASE else situation).on_kafka(kafka)
+            was_hit = self.job_with_crash(at, situation)
+            if not was_hit and kafka:  # an engine that had to take over again has successors without a crash point
+                was_hit = self.job_with_crash(at, situation)
             print(f"{at}: {'killed' if was_hit else 'not passed'}, {time.monotonic() - begin:.1f} s", flush=True)
             return was_hit
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
@@ -273,6 +286,18 @@ class CrashPoints(Case):
             else:
                 self.assertTrue(was_hit, f"{at} was never reached")
         self.jobs_with_crashes(listed_points(), check)
+
+    def points_of_the_engine_on_kafka(self, brokers):
+        points = [point for point in listed_points(["sandglass-engine"]) if point not in EMBEDDED]
+        self.jobs_with_crashes(points, lambda at, was_hit: self.assertTrue(was_hit, f"{at} was never reached"), brokers)
+
+    @unittest.skipUnless(places.LONG, "minutes: in the long form")
+    def test_every_point_of_the_engine_is_survived_on_one_broker(self):
+        self.points_of_the_engine_on_kafka(1)
+
+    @unittest.skipUnless(places.LONG, "minutes: in the long form")
+    def test_every_point_of_the_engine_is_survived_on_three_brokers(self):
+        self.points_of_the_engine_on_kafka(3)
 
     def test_later_passages_are_survived(self):
         seed = int(os.environ.get("SANDGLASS_SEED", random.SystemRandom().randrange(1 << 32)))

@@ -114,6 +114,12 @@ class Person(threading.Thread):
 
 
 class RandomKills(Case):
+    wanted = KILLS
+    victims = VICTIMS
+    runs_at_once = RUNS_AT_ONCE
+
+    def configuration(self):
+        return self.service.configuration()
 
     def setUp(self):
         super().setUp()
@@ -130,7 +136,7 @@ class RandomKills(Case):
         self.ends = None
 
     def start_server(self, *settings):
-        return self.server(config=self.service.configuration(),
+        return self.server(config=self.configuration(),
                            settings=["limits.sandboxes=20", "limits.sandboxes_per_user=20", *settings])
 
     def start_run(self, task=None):
@@ -162,10 +168,10 @@ class RandomKills(Case):
                    poll=0.2)
 
     def keep_at_work(self, enough):
-        """Starts RUNS_AT_ONCE runs, and another for each that has ended until `enough`; all that were started."""
+        """Starts `runs_at_once` runs, and another for each that has ended until `enough`; all that were started."""
         started, open_runs = [], 0
-        while len(started) < RUNS_AT_ONCE or not enough():
-            if open_runs < RUNS_AT_ONCE:
+        while len(started) < self.runs_at_once or not enough():
+            if open_runs < self.runs_at_once:
                 started.append(self.start_run())
             now = self.statuses()
             if now is not None:
@@ -239,7 +245,7 @@ class RandomKills(Case):
 
     # ---- tests
 
-    def test_engine_host_and_keeper_killed_at_random_moments(self):
+    def test_processes_killed_at_random_moments(self):
         server = self.start_server()
         person = Person(self.cli, self.service)
         person.start()
@@ -247,11 +253,11 @@ class RandomKills(Case):
             begin = time.monotonic()
             self.wait_for_ends(self.keep_at_work(lambda: True))
             usual = time.monotonic() - begin
-            while len(self.kills) < KILLS:
+            while len(self.kills) < self.wanted:
                 first = self.start_run()
                 begin = time.monotonic()
-                plan = [(begin + self.draw.uniform(0, usual), self.draw.choice(VICTIMS))
-                        for _ in range(min(KILLS_A_ROUND, KILLS - len(self.kills)))]
+                plan = [(begin + self.draw.uniform(0, usual), self.draw.choice(self.victims))
+                        for _ in range(min(KILLS_A_ROUND, self.wanted - len(self.kills)))]
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     killing = pool.submit(self.kill_at, server, plan)
                     runs = self.keep_at_work(killing.done)  # FR-19: some begin while an engine recovers
@@ -262,8 +268,8 @@ class RandomKills(Case):
             person.close()
         in_flight = self.check_the_end(server)
         print(f"a person decided {dict(person.decisions)}", flush=True)
-        self.assertEqual(len(self.kills), KILLS)
-        self.assertGreaterEqual(in_flight, 0.8 * KILLS)
+        self.assertEqual(len(self.kills), self.wanted)
+        self.assertGreaterEqual(in_flight, 0.8 * self.wanted)
 
     def test_an_executor_that_outlives_its_engine(self):
         """The supervisor is stopped, so nobody ends the executor; stopped itself, it does not see its engine's end."""
