@@ -105,6 +105,8 @@ struct DoctorArgs {
   bool clean = false;
 };
 Outcome doctor(Session& session, const DoctorArgs& args);
+/// The engine of this data folder, which stands by, takes over from the one that serves; waits until it has.
+Outcome take_over(Session& session);
 
 /// The JSON text of --input or --input-file.
 base::Result<std::string> input_text(const std::string& text, const std::string& file);

@@ -130,6 +130,8 @@ class CommandLine {
     doctor_command->add_flag(
         "--clean", doctor_.clean,
         "start the server of the data folder, which sweeps what dead sandboxes have left");
+    command(app_, "take-over", "tell the engine of this data folder, which stands by, to take over",
+            [](Session& session) { return take_over(session); });
   }
 
   void run_commands() {

@@ -6,7 +6,7 @@ import shutil
 import signal
 import unittest
 
-from harness import mounts
+from harness import mounts, places
 from harness.command_line import CommandLine
 from harness.kafka import KafkaCase
 from harness.main_job import Job
@@ -28,19 +28,20 @@ class KafkaStandby(KafkaCase):
     def configuration(self, topic):
         return self.outside.configuration() + self.brokers.configuration(topic) + f"  lease_ms: {LEASE_MS}\n"
 
-    def other(self, topic, *, key=True, blobs=True):
+    def other(self, topic, *, key=True, blobs=True, data=None):
         """A server with a folder of its own, beside the first one's, not yet started."""
-        self.other_data.mkdir(mode=0o700)
-        shutil.copy(self.data / "format", self.other_data)
-        shutil.copytree(self.data / "tokens", self.other_data / "tokens")
-        (self.other_data / "keys").mkdir(mode=0o700)
+        data = data or self.other_data
+        data.mkdir(mode=0o700)
+        shutil.copy(self.data / "format", data)
+        shutil.copytree(self.data / "tokens", data / "tokens")
+        (data / "keys").mkdir(mode=0o700)
         if key:
-            shutil.copy(self.data / "keys" / "tenant", self.other_data / "keys")
-        (self.other_data / "blobs").mkdir(mode=0o700)
+            shutil.copy(self.data / "keys" / "tenant", data / "keys")
+        (data / "blobs").mkdir(mode=0o700)
         if blobs:
-            mounts.mount(self.other_data / "blobs", self.data / "blobs", flags=mounts.BIND)
-            self.addCleanup(mounts.unmount, self.other_data / "blobs")
-        return self.server(self.other_data, config=self.configuration(topic), start=False)
+            mounts.mount(data / "blobs", self.data / "blobs", flags=mounts.BIND)
+            self.addCleanup(mounts.unmount, data / "blobs")
+        return self.server(data, config=self.configuration(topic), start=False)
 
     def folder_id(self, data):
         return (data / "id").read_text()
@@ -118,6 +119,66 @@ class KafkaStandby(KafkaCase):
         self.assertEqual(shown["summary"]["status"], "completed")
         self.assertEqual(first.stop(), 0)
         self.finish(self.other_cli, second, self.other_data)
+
+    def test_one_that_stands_by_takes_over_when_it_is_told_to(self):
+        first = self.server(config=self.configuration("ordered"))
+        second = self.other("ordered")
+        self.assertEqual(second.start(), "standby")
+        self.assert_error(self.other_cli.call("list"), 1004, AWAY, "`sandglass take-over`")
+        run = self.cli.must("start", "hello", "--input", '{"count":100,"pause_ms":50}').value["run_id"]
+        engine = first.child("engine")
+        self.assertEqual(self.other_cli.must("take-over").value, {"serves": "now"})
+        self.assertEqual(self.other_cli.must("take-over").value, {"serves": "already"})
+        first.wait_for_child("engine", other_than=engine)
+        self.assert_stands_by(self.cli, self.other_data)
+        self.assertEqual(Job(self.other_cli, run).wait_for_end()["summary"]["status"], "completed")
+        self.assertEqual(self.cli.must("take-over").value, {"serves": "now"})  # and back
+        self.assert_stands_by(self.other_cli, self.data)
+        self.assertEqual(Job(self.cli, run).status(), "completed")
+        self.assertEqual(second.stop(), 0)
+        self.assert_error(self.other_cli.call("take-over"), 1404, AWAY, "kafka.take_over=true")
+        self.finish(self.cli, first, self.data)
+
+    def test_of_two_that_stand_by_one_takes_over_and_the_other_stands_by_for_it(self):
+        first = self.server(config=self.configuration("both"))
+        run = self.cli.must("start", "hello", "--input", '{"count":200,"pause_ms":50}').value["run_id"]
+        data = {name: self.folder / name for name in ("left", "right")}
+        servers = {name: self.other("both", data=folder) for name, folder in data.items()}
+        clis = {name: CommandLine(folder) for name, folder in data.items()}
+        for server in servers.values():
+            self.assertEqual(server.start(), "standby")
+        first.kill()  # both see it in the same half second, and join
+        serving = wait_until(lambda: next((name for name in data if clis[name].call("list").status == 0), None),
+                             "one that serves")
+        standing = "left" if serving == "right" else "right"
+        self.assert_stands_by(clis[standing], data[serving])
+        self.assertEqual(Job(clis[serving], run).wait_for_end()["summary"]["status"], "completed")
+        if places.LONG:
+            servers["first"], clis["first"], data["first"] = first, self.cli, self.data
+            self.assertEqual(first.start(), "standby", first.log_text())
+            serving = self.told_at_once(clis, serving)
+        for name, server in servers.items():
+            if name != serving:
+                self.assertEqual(server.stop(), 0)
+        self.assertEqual(Job(clis[serving], run).status(), "completed")
+        self.finish(clis[serving], servers[serving], data[serving])
+
+    def told_at_once(self, clis, serving):
+        """All but the one that serves are told to take over; who serves in the end. Another may have done so for a moment."""
+        orders = [cli.begin("take-over") for name, cli in clis.items() if name != serving]
+        ended = []
+        for order in orders:
+            said, errors = order.communicate(timeout=180)
+            ended.append(order.returncode)
+            self.assertIn(order.returncode, (0, AWAY), said + errors)
+        self.assertIn(0, ended)
+
+        def who_serves():
+            served = [name for name, cli in clis.items() if cli.call("list").status == 0]
+            return served[0] if len(served) == 1 else None
+        served = wait_until(who_serves, "one that serves, alone")
+        self.assertNotEqual(served, serving)
+        return served
 
     def test_a_topic_that_has_become_unsafe_is_not_taken_over_before_it_is_mended(self):
         first = self.server(config=self.configuration("unsafe"))

@@ -42,6 +42,8 @@ namespace {
 using base::Code;
 
 constexpr const char* kVersion = "0.1.0";
+/// `sandglass take-over` leaves it in the data folder.
+constexpr const char* kTakeOver = "run/take-over";
 
 void add_check(::sandglass::v1::StatusReply& status, const Check& found) {
   auto& check = *status.add_checks();
@@ -136,9 +138,10 @@ StandbyPorts Engine::Parts::standby_ports(const OpenPorts& ports) {
             }
             standby->set_reason("this engine stands by: " + served_by +
                                 " serves this journal. Call that one, or try again: this one takes over "
-                                "when the other's lease ends");
+                                "when the other's lease ends, or when `sandglass take-over` tells it to");
           },
       .ends = ports.ends,
+      .told_to_take_over = [told = folder.file(kTakeOver)] { return ::unlink(told.c_str()) == 0; },
       .lost = [this, lost = ports.lost](
                   const base::Error& error) { loop.post([lost, error](shard::ShardSet&) { lost(error); }); }};
 }

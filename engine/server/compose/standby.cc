@@ -100,13 +100,16 @@ base::Result<LeaseHolder> lease_name(const base::DataFolder& folder, const std::
 base::Result<bool> wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
                                   const LeaseHolder& self, const KafkaSettings& kafka,
                                   const StandbyPorts& ports) {
-  if (kafka.take_over) lease.take();
+  bool takes = kafka.take_over;
+  if (takes) lease.take();
+  // What was told to an engine that has ended meanwhile is not for this one.
+  if (ports.told_to_take_over) static_cast<void>(ports.told_to_take_over());
   std::string told;
   while (true) {
     const Lease::Standing standing = lease.wait(kLookEveryMs);
     if (standing.error) return std::unexpected(*standing.error);
     if (standing.state == Lease::State::ours) break;
-    if (kafka.take_over && standing.state == Lease::State::joining) break;  // the other is fenced instead
+    if (takes && standing.state == Lease::State::joining) break;  // the other is fenced instead
     if (ports.ends && ports.ends()) return base::fail(Code::cancelled, "it was told to end");
     if (standing.state == Lease::State::others) {
       if (auto fits = check_holder(standing.holder, self, kafka.topic); !fits)
@@ -118,6 +121,11 @@ base::Result<bool> wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& jo
       }
     }
     if (told.empty()) continue;
+    if (!takes && ports.told_to_take_over && ports.told_to_take_over()) {
+      base::log(base::LogLevel::info, "told_to_take_over", {{"topic", kafka.topic}, {"from", told}});
+      takes = true;
+      lease.take();
+    }
     if (auto status = stand_by(journal); !status) return std::unexpected(status.error());
   }
   if (!told.empty()) base::log(base::LogLevel::info, "takes_over", {{"topic", kafka.topic}, {"from", told}});

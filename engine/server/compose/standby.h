@@ -27,6 +27,8 @@ struct StandbyPorts {
   std::function<void(const std::string& served_by)> standing_by;
   /// Asked several times a second: the process shall end.
   std::function<bool()> ends;
+  /// An operator has told this engine to take over: true once for each time. Asked as often.
+  std::function<bool()> told_to_take_over;
   /// The lease has been lost; comes from a thread of its own, once.
   std::function<void(const base::Error&)> lost;
 };
