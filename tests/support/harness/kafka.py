@@ -1,5 +1,6 @@
 """Kafka brokers of a test's own, made by scripts/kafka."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -12,13 +13,34 @@ from harness.case import Case
 from harness.waiting import wait_until
 
 
-class Brokers:
-    """One broker (or three), started and ready. `stop` ends them and deletes what they stored."""
+# With the Kafka client of Debian's own Python.
+DEBIANS_PYTHON = "/usr/bin/python3"
+PRODUCE = """
+import json, sys
+import confluent_kafka
+bootstrap, topic = sys.argv[1:]
+producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+failed = []
+for message in json.load(sys.stdin):
+    producer.produce(topic, partition=message["partition"], key=message["key"], value=message["value"],
+                     headers=[(name, value) for name, value in message["headers"].items()],
+                     on_delivery=lambda error, _: error and failed.append(str(error)))
+if producer.flush(60) or failed:
+    sys.exit(f"not delivered: {failed}")
+"""
 
-    def __init__(self, folder, count=1):
+
+class Brokers:
+    """One broker (or three), started and ready. `stop` ends them and deletes what they stored. `prepared` gets the folder
+    before the first of them starts."""
+
+    def __init__(self, folder, count=1, prepared=None):
         self.folder = folder
         self._count = count
         self._environment = {**os.environ, "SANDGLASS_KAFKA_FOLDER": str(folder)}
+        if prepared:
+            self._call("prepare", str(folder), str(count))
+            prepared(pathlib.Path(folder))
         self.bootstrap = self._call("start", str(count)).strip().splitlines()[-1]
 
     def _call(self, *words):
@@ -34,6 +56,10 @@ class Brokers:
     def pids(self):
         """Of those that were started and not killed since."""
         return [int(path.read_text()) for path in pathlib.Path(self.folder).glob("[0-9]*/pid")]
+
+    def runs(self):
+        """Whether any of them does."""
+        return any(processes.is_alive(pid) for pid in self.pids())
 
     def pause(self):
         for pid in self.pids():
@@ -57,6 +83,13 @@ class Brokers:
         words = (pathlib.Path(self.folder) / "1" / "command").read_text().splitlines()
         ended = subprocess.run(["java", "-cp", words[words.index("-cp") + 1], name, "--bootstrap-server", self.bootstrap,
                                 *arguments], text=True, capture_output=True, check=False, timeout=120)
+        if ended.returncode != 0:
+            raise AssertionError(ended.stdout + ended.stderr)
+
+    def produce(self, topic, messages):
+        """As anybody may who has the right: dicts of partition, key, value (texts) and headers."""
+        ended = subprocess.run([DEBIANS_PYTHON, "-c", PRODUCE, self.bootstrap, topic], input=json.dumps(messages), text=True,
+                               capture_output=True, check=False, timeout=120)
         if ended.returncode != 0:
             raise AssertionError(ended.stdout + ended.stderr)
 
