@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -146,5 +147,8 @@ def run_project_tests(project):
 
 
 def git_apply(project, diff):
+    """As git does it for everybody: without the settings of who runs the test, or of a repository above the folder."""
+    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "XDG_CONFIG_HOME": str(project),
+             "GIT_CEILING_DIRECTORIES": str(project.parent)}
     return subprocess.run(["git", "apply", "--verbose", "-"], cwd=project, input=diff, capture_output=True, check=False,
-                          timeout=60)
+                          timeout=60, env={**os.environ, **alone})
