@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "activities/artifacts/artifacts.h"
+#include "engine/codec/json.h"
 
 namespace sandglass::activities::agent {
 
@@ -329,8 +330,9 @@ Task<base::Result<Json>> AgentRun::act_outside(Context& ctx, const Action& actio
   }
   made["message"] = ended.message;
   if (const auto body = made.find("body"); body != made.end() && body->is_string()) {
-    Json parsed = Json::parse(body->get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
-    if (!parsed.is_discarded()) made["json"] = std::move(parsed);
+    // What others answer may be too deep to walk (J3): then it is a text and nothing else.
+    const auto& text = body->get_ref<const std::string&>();
+    if (engine::codec::check_json(text)) made["json"] = Json::parse(text);
   }
   co_return made;
 }

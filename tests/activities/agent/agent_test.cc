@@ -238,6 +238,27 @@ TEST_F(Agent, AnApproverIsNeverShownAPartThatIsNotSent) {  // H1
   EXPECT_THAT(message(), HasSubstr("the part \"x\" is not in the request's body"));
 }
 
+TEST_F(Agent, AnAnswerThatIsTooDeepToWalkIsATextOnly) {
+  const std::string plan =
+      "  - {name: a, http_request: {method: POST, url: http://here.example/, body: b}}\n"
+      "  - {name: b, finish: {message: \"${a.body} ${a.json.0}\"}}\n";
+  const std::string head = "targets: [http://here.example]\napprovals: {level_2: allow}";
+  world.answer_body = "[7]";
+  start_plan(plan, head);
+  world.run->play();
+  ASSERT_TRUE(world.run->result()) << message();
+  EXPECT_EQ((*world.run->result())["message"], "[7] 7");
+
+  AgentWorld deep{shop};
+  deep.answer_body = std::string(60'000, '[') + std::string(60'000, ']');
+  deep.start("name: t\n" + head + "\nplan:\n" + plan, {});
+  deep.run->play();
+  ASSERT_FALSE(deep.run->result());
+  EXPECT_EQ(deep.run->result().error().code, Code::arguments_invalid);
+  EXPECT_THAT(deep.run->result().error().message, HasSubstr("there is no value ${a.json.0}"));
+  EXPECT_EQ(deep.run->check_replay(), "");
+}
+
 TEST_F(Agent, TheTasksTimeIsNotSpentByWaitingForPeople) {
   world.decide = [&](const core::ApprovalRequested& asked) {
     world.run->advance(20 * 60'000);  // twice the task's limit

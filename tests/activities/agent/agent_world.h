@@ -104,7 +104,8 @@ class AgentWorld {
     ++requests;
     pulls.emplace(action.key, intent->body);
     return gateway::HttpTool().outcome(
-        {.http_status = 201, .body = "{\"number\":" + std::to_string(pulls.size()) + "}"});
+        {.http_status = 201,
+         .body = answer_body.empty() ? "{\"number\":" + std::to_string(pulls.size()) + "}" : answer_body});
   }
   core::ActivityResult probe(const core::Action& action, const Json&) {
     const bool known = pulls.contains(action.key);
@@ -153,6 +154,7 @@ class AgentWorld {
       };
   std::function<core::ActivityResult(const core::Action&, const Json&)> effect;
   std::map<std::string, std::string> pulls;  // body by key
+  std::string answer_body;                   // of the receiver; empty: the number of the pull request
   core::ApprovalRequested approval;
   core::Message approval_request;
   bool refuse_claims = false;
