@@ -4,6 +4,7 @@ Found by the data folder's id (control groups, and who is in them), by its path 
 namespaces by the processes that are in them, and afterwards by their numbers.
 """
 
+import collections
 import os
 import pathlib
 
@@ -127,4 +128,11 @@ def resident_kib(pid):
 
 
 def threads(pid):
-    return len(os.listdir(f"/proc/{pid}/task"))
+    """Name → how many."""
+    names = collections.Counter()
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            names["thread " + (thread / "comm").read_text().strip()] += 1
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended meanwhile
+    return dict(names)
