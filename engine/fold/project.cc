@@ -1,5 +1,6 @@
 #include "engine/fold/project.h"
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -59,7 +60,7 @@ std::string encode_inbox_row(const InboxRow& row) {
 base::Result<InboxRow> decode_inbox_row(std::string_view value) {
   const auto source_seq = codec::take_varint(value);
   const auto index = codec::take_varint(value);
-  if (!source_seq || !index || !value.empty()) {
+  if (!source_seq || !index || *index > std::numeric_limits<std::uint32_t>::max() || !value.empty()) {
     return base::fail(base::Code::record_damaged, "an inbox row is damaged");
   }
   return InboxRow{*source_seq, static_cast<std::uint32_t>(*index)};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/codec/record.h"
 #include "engine/fold/project.h"
 #include "engine/fold/record_maker.h"
 #include "engine/fold/snapshot.h"
@@ -164,6 +165,14 @@ TEST(Project, AConsumedMessageMovesTheHighWaterAndEndsTheDeliveryOfItsOwnPartiti
       EXPECT_EQ(undelivered.has_value(), source == near);
     }
   }
+}
+
+TEST(StreamFold, AnInboxRowHasOneReading) {
+  EXPECT_EQ(decode_inbox_row(encode_inbox_row({7, 0xFFFFFFFF})).value(), (InboxRow{7, 0xFFFFFFFF}));
+  std::string row;
+  codec::put_varint(row, 7);
+  codec::put_varint(row, 0x100000002);  // in 32 bits it would read as 2
+  EXPECT_EQ(decode_inbox_row(row).error().code, base::Code::record_damaged);
 }
 
 // J12: a record of two parts numbers its slots through, and a timer of the first part that the second ends is
