@@ -1,6 +1,6 @@
 """What goes wrong around a journal on Kafka: somebody else writes into the topic, it is changed, deleted or falls silent, its
 disk is full, the clock is set. Each is a clear error or a wait that says what it waits for; what was acknowledged is there
-afterwards, once. The disk and all that takes a while are in the long form (SANDGLASS_LONG=1).
+afterwards, once. All but strangers' messages are in the long form (SANDGLASS_LONG=1).
 """
 
 import json
@@ -110,6 +110,10 @@ class KafkaFaults(Faulty):
         self.assertEqual(found.status, FOLDER, str(found))
         self.assertEqual(found.value["findings"][0]["sequence"], 1)
 
+
+@unittest.skipUnless(places.LONG, "minutes: in the long form")
+class KafkaLongFaults(Faulty):
+
     def test_a_topic_that_is_changed_while_it_is_served_is_not_opened_again_before_it_is_mended(self):
         server = self.kafka_server("changed")
         self.hello("before")
@@ -129,10 +133,6 @@ class KafkaFaults(Faulty):
         self.start(server)
         self.hello("after")
         self.check_all(server, "changed")
-
-
-@unittest.skipUnless(places.LONG, "minutes: in the long form")
-class KafkaLongFaults(Faulty):
 
     def test_a_topic_that_is_deleted_while_it_is_served_stays_closed_until_somebody_chooses(self):
         server = self.kafka_server("gone")

@@ -139,6 +139,7 @@ class KafkaStandby(KafkaCase):
         self.assert_error(self.other_cli.call("take-over"), 1404, AWAY, "kafka.take_over=true")
         self.finish(self.cli, first, self.data)
 
+    @unittest.skipUnless(places.LONG, "a minute and more: in the long form")
     def test_of_two_that_stand_by_one_takes_over_and_the_other_stands_by_for_it(self):
         first = self.server(config=self.configuration("both"))
         run = self.cli.must("start", "hello", "--input", '{"count":200,"pause_ms":50}').value["run_id"]
@@ -153,10 +154,9 @@ class KafkaStandby(KafkaCase):
         standing = "left" if serving == "right" else "right"
         self.assert_stands_by(clis[standing], data[serving])
         self.assertEqual(Job(clis[serving], run).wait_for_end()["summary"]["status"], "completed")
-        if places.LONG:
-            servers["first"], clis["first"], data["first"] = first, self.cli, self.data
-            self.assertEqual(first.start(), "standby", first.log_text())
-            serving = self.told_at_once(clis, serving)
+        servers["first"], clis["first"], data["first"] = first, self.cli, self.data
+        self.assertEqual(first.start(), "standby", first.log_text())
+        serving = self.told_at_once(clis, serving)
         for name, server in servers.items():
             if name != serving:
                 self.assertEqual(server.stop(), 0)
