@@ -71,8 +71,10 @@ std::optional<StreamId> StreamId::parse(std::string_view text) {
   for (const StreamKind kind : kKinds) {
     const std::string_view name = name_of(kind);
     if (!text.starts_with(name) || text.size() <= name.size() || text[name.size()] != '-') continue;
-    const auto raw = base::from_hex(text.substr(name.size() + 1));
-    if (!raw || raw->size() != 16) return std::nullopt;
+    const std::string_view digits = text.substr(name.size() + 1);
+    const auto raw = base::from_hex(digits);
+    const bool upper = digits.find_first_of("ABCDEF") != std::string_view::npos;  // one text for each id
+    if (!raw || raw->size() != 16 || upper) return std::nullopt;
     StreamId stream{.kind = kind, .id = {}};
     std::memcpy(stream.id.data(), raw->data(), stream.id.size());
     return stream;
