@@ -4,6 +4,7 @@
 
 #include "engine/codec/record.h"
 #include "engine/journal/kafka/apply_rule.h"
+#include "engine/journal/rows/move.h"
 #include "replay-tools/audit/stream_chains.h"
 
 namespace sandglass::replay_tools::audit {
@@ -98,7 +99,9 @@ class TopicVerifier {
           if (sequence == 0 || sequence > chains_of_records_.size()) return std::nullopt;
           return chains_of_records_[sequence - 1];
         },
-        envelope.kind == kafka::Kind::epoch ? kafka::Epochs::announced : kafka::Epochs::unannounced);
+        envelope.kind == kafka::Kind::epoch && !engine::journal::is_moved(out_.journal)
+            ? kafka::Epochs::announced
+            : kafka::Epochs::unannounced);
     return true;
   }
 

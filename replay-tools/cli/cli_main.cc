@@ -1,12 +1,16 @@
 // sandglass: names the adapters and stream kinds that its commands read with.
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 
+#include "engine/base/crash_point.h"
 #include "engine/base/data_folder.h"
 #include "engine/journal/kafka/place.h"
 #include "engine/journal/kafka/scan/topic_scan.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/server/compose/kinds.h"
+#include "engine/server/config.h"
+#include "engine/server/migrate/migrate.h"
 #include "engine/view/rocksdb/database.h"
 #include "engine/view/rocksdb/view.h"
 #include "replay-tools/cli/options.h"
@@ -94,6 +98,38 @@ engine::base::Result<std::unique_ptr<replay_tools::audit::TopicSource>> open_top
   return std::make_unique<Topic>(std::move(*scan));
 }
 
+engine::base::Result<replay_tools::cli::MigrateReport> migrate(const engine::base::DataFolder& folder,
+                                                               const replay_tools::cli::MigrateArgs& args,
+                                                               const replay_tools::cli::MigrateTell& tell) {
+  namespace server = engine::server;
+  std::vector<std::string> settings;
+  if (const char* set = std::getenv("SANDGLASS_SET"); set != nullptr) settings = server::split_settings(set);
+  settings.insert(settings.end(), args.settings.begin(), args.settings.end());
+  const bool named = !args.config.empty();
+  const auto config = server::load_config(
+      named ? args.config : engine::base::DataFolder::config_file(folder.path()), named, settings);
+  if (!config) return std::unexpected(config.error());
+  using server::migrate::Wish;
+  const auto report = server::migrate::migrate({.folder = folder,
+                                                .config = *config,
+                                                .wish = args.back    ? Wish::give_up
+                                                        : args.go_on ? Wish::go_on
+                                                                     : Wish::begin,
+                                                .tell = [&](const server::migrate::Progress& progress) {
+                                                  tell(progress.stage, progress.done, progress.of);
+                                                }});
+  if (!report) return std::unexpected(report.error());
+  return replay_tools::cli::MigrateReport{.moved = report->moved,
+                                          .from = report->from,
+                                          .to = report->to,
+                                          .place = report->place,
+                                          .records = report->records,
+                                          .streams = report->streams,
+                                          .states_before = report->states_before.hex(),
+                                          .states_after = report->states_after.hex(),
+                                          .kept = report->kept};
+}
+
 std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
   auto known = std::make_shared<replay_tools::replay::Kinds>();
   for (auto& kind : engine::server::compose::all_kinds()) {
@@ -106,10 +142,12 @@ std::shared_ptr<const replay_tools::replay::Kinds> kinds() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (engine::base::list_crash_points(argc, argv)) return 0;
   std::signal(SIGPIPE, SIG_IGN);
   return static_cast<int>(replay_tools::cli::run_command_line(argc, argv,
                                                               {.open_journal = open_journal,
                                                                .rebuild_journal = rebuild_journal,
                                                                .open_topic = open_topic,
+                                                               .migrate = migrate,
                                                                .kinds = kinds()}));
 }

@@ -2,6 +2,7 @@
 // Which adapters and stream kinds there are is told by main.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,6 +52,27 @@ struct TopicPlace {
   std::string settings_file;          // more of them, a line each
 };
 
+/// A move of a data folder's journal to where its configuration says that it is.
+struct MigrateArgs {
+  std::string config;
+  std::vector<std::string> settings;
+  bool go_on = false;  // with one that was begun; or give it up
+  bool back = false;
+};
+struct MigrateReport {
+  bool moved = false;  // else it was given up
+  std::string from;    // ids of the journals; empty: the move had ended before
+  std::string to;
+  std::string place;
+  std::uint64_t records = 0;
+  std::uint64_t streams = 0;
+  std::string states_before;  // hex
+  std::string states_after;
+  std::string kept;  // where the former journal is
+};
+/// `of` 0: how much there is to do is not known.
+using MigrateTell = std::function<void(const std::string& stage, std::uint64_t done, std::uint64_t of)>;
+
 struct HistoryAdapters {
   /// Opens the journal of a data folder without changing anything.
   std::function<base::Result<std::unique_ptr<OpenedJournal>>(const base::DataFolder&)> open_journal;
@@ -59,6 +81,9 @@ struct HistoryAdapters {
       rebuild_journal;
   /// Reaches the brokers and finds the topic.
   std::function<base::Result<std::unique_ptr<audit::TopicSource>>(const TopicPlace&)> open_topic;
+  /// Moves a journal; the folder's locks are held.
+  std::function<base::Result<MigrateReport>(const base::DataFolder&, const MigrateArgs&, const MigrateTell&)>
+      migrate;
   std::shared_ptr<const replay::Kinds> kinds;
 };
 

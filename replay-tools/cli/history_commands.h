@@ -1,5 +1,5 @@
 // The commands that read histories: debug, audit verify, audit log, audit refusals; and the one that writes
-// what is derived from them anew: rebuild.
+// what is derived from them anew: rebuild; and the one that moves all of it: migrate.
 #pragma once
 
 #include <cstdint>
@@ -31,5 +31,8 @@ Outcome audit_log(Session& session, const HistoryAdapters& adapters, const Audit
 
 /// Needs a data folder whose server does not run. The former journal is kept beside the new one.
 Outcome rebuild(Session& session, const HistoryAdapters& adapters);
+
+/// Likewise.
+Outcome migrate(Session& session, const HistoryAdapters& adapters, const MigrateArgs& args);
 
 }  // namespace sandglass::replay_tools::cli

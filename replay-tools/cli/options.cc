@@ -251,6 +251,16 @@ class CommandLine {
             "make what is derived from records anew, when a table file is damaged (server stopped)",
             [this](Session& session) { return rebuild(session, adapters_); });
 
+    auto* moved = command(app_, "migrate",
+                          "move the journal to where the configuration says that it is (server stopped)",
+                          [this](Session& session) { return migrate(session, adapters_, migrate_); });
+    moved->add_option("--config", migrate_.config, "configuration file, as the server gets it");
+    moved->add_option("--set", migrate_.settings, "key=value that wins over the configuration file")
+        ->allow_extra_args(false);
+    auto* go_on = moved->add_flag("--continue", migrate_.go_on, "go on with a move that was begun");
+    moved->add_flag("--back", migrate_.back, "give up a move that was begun: the journal stays")
+        ->excludes(go_on);
+
     auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
     audit->footer(kShared);
     audit->require_subcommand(1);
@@ -312,6 +322,7 @@ class CommandLine {
   ArtifactArgs artifact_;
   DebugArgs debug_;
   AuditArgs audit_;
+  MigrateArgs migrate_;
   TokenArgs token_;
 };
 

@@ -70,14 +70,16 @@ class RecordRows {
 
 class Rebuild {
  public:
-  Rebuild(const view::View& from, const fold::Registry& kinds, const Write& write)
-      : from_(from), kinds_(kinds), write_(write) {}
+  Rebuild(const view::View& from, const fold::Registry& kinds, const Write& write,
+          const journal::JournalMeta* as)
+      : from_(from), kinds_(kinds), write_(write), as_(as) {}
 
   base::Result<Report> run() {
     const auto meta = journal::read_meta(from_);
     if (!meta) return std::unexpected(meta.error());
     partitions_ = meta->partitions;
-    if (auto status = put(journal::meta_rows(*meta)); !status) return std::unexpected(status.error());
+    if (auto status = put(journal::meta_rows(as_ == nullptr ? *meta : *as_)); !status)
+      return std::unexpected(status.error());
     for (core::PartitionId partition = 0; partition < partitions_; ++partition) {
       if (auto status = copy_order(*meta, partition); !status) return std::unexpected(status.error());
     }
@@ -102,20 +104,22 @@ class Rebuild {
       if (auto status = put({journal::owner_epoch_row(partition, owner->epoch)}); !status) return status;
     }
     base::Hash256 chain = codec::genesis_chain(meta.journal_id, partition);
+    base::Hash256 made = codec::genesis_chain(as_ == nullptr ? meta.journal_id : as_->journal_id, partition);
     for (core::Sequence next = 1; next <= owner->last_sequence;) {
       auto [first, last] = view::order_range(partition, next);
       auto page = from_.scan_now({.first = std::move(first), .last = std::move(last), .limit = kPage});
       if (!page) return std::unexpected(page.error());
       for (view::Row& row : page->rows) {
         const auto key = view::parse_order_key(row.key);
-        const auto link = codec::decode_order(next, row.value);
+        auto link = codec::decode_order(next, row.value);
         if (!key || key->sequence != next || !link ||
             (chain = codec::chain_hash(chain, partition, next, link->epoch, link->leaf)) != link->chain) {
           return not_in_order(partition, next);
         }
         std::uint64_t& head = heads_[link->stream];
         head = std::max(head, link->stream_seq);
-        if (auto status = put({{std::move(row.key), std::move(row.value)}}); !status) return status;
+        link->chain = made = codec::chain_hash(made, partition, next, link->epoch, link->leaf);
+        if (auto status = put({{std::move(row.key), codec::encode_order(*link)}}); !status) return status;
         ++next;
       }
       if (page->rows.empty()) return not_in_order(partition, next);
@@ -249,6 +253,7 @@ class Rebuild {
   const view::View& from_;
   const fold::Registry& kinds_;
   const Write& write_;
+  const journal::JournalMeta* as_;  // null: the journal that it is
   std::uint16_t partitions_ = 0;
   std::map<core::StreamId, std::uint64_t> heads_;
   std::vector<view::ViewChange> waiting_;
@@ -261,7 +266,12 @@ class Rebuild {
 }  // namespace
 
 base::Result<Report> rebuild(const view::View& from, const fold::Registry& kinds, const Write& write) {
-  return Rebuild(from, kinds, write).run();
+  return Rebuild(from, kinds, write, nullptr).run();
+}
+
+base::Result<Report> rebuild_as(const journal::JournalMeta& as, const view::View& from,
+                                const fold::Registry& kinds, const Write& write) {
+  return Rebuild(from, kinds, write, &as).run();
 }
 
 }  // namespace sandglass::replay_tools::rebuild

@@ -21,6 +21,7 @@
 #include "engine/base/result.h"
 #include "engine/core/stream_id.h"
 #include "engine/fold/stream_kind.h"
+#include "engine/journal/rows/rows.h"
 #include "engine/view/view.h"
 
 namespace sandglass::replay_tools::rebuild {
@@ -44,5 +45,11 @@ using Write = std::function<engine::base::Status(std::vector<engine::view::ViewC
 
 engine::base::Result<Report> rebuild(const engine::view::View& from, const engine::fold::Registry& kinds,
                                      const Write& write);
+
+/// As rebuild, as the journal that `as` describes: the same records in the same order, chained from its
+/// genesis (J22). Of as many partitions.
+engine::base::Result<Report> rebuild_as(const engine::journal::JournalMeta& as,
+                                        const engine::view::View& from, const engine::fold::Registry& kinds,
+                                        const Write& write);
 
 }  // namespace sandglass::replay_tools::rebuild

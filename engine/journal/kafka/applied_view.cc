@@ -61,7 +61,8 @@ base::Result<AppliedView> AppliedView::open(ViewStore store, const JournalMeta& 
                                             core::PartitionId partition) {
   const auto stands = read_ownership(store.view, meta, partition);
   if (!stands) return std::unexpected(stands.error());
-  AppliedView view(std::move(store), meta.journal_id, partition, owners_stream(partition, meta.partitions));
+  AppliedView view(std::move(store), meta, partition);
+  view.epoch_ = stands->epoch;
   view.opened_at_ = {.sequence = stands->last_sequence, .chain = stands->chain, .epoch = stands->epoch};
   const auto position = view.row(view::applied_key(partition));
   if (!position) return std::unexpected(position.error());
@@ -91,6 +92,15 @@ std::optional<base::Hash256> AppliedView::hash_of(core::Sequence sequence) const
   return link ? std::optional(link->chain) : std::nullopt;
 }
 
+base::Result<core::OwnerEpoch> AppliedView::epoch_of(core::Sequence sequence) const {
+  const auto found = row(view::order_key(partition_, sequence));
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return damaged(partition_, "order row " + std::to_string(sequence) + " is missing");
+  const auto link = codec::decode_order(sequence, **found);
+  if (!link) return std::unexpected(link.error());
+  return link->epoch;
+}
+
 base::Result<std::vector<std::pair<core::Sequence, Message>>> AppliedView::messages(core::Sequence from,
                                                                                     std::size_t limit) const {
   std::vector<std::pair<core::Sequence, Message>> made;
@@ -98,34 +108,25 @@ base::Result<std::vector<std::pair<core::Sequence, Message>>> AppliedView::messa
   const auto rows = store_.view.scan_now({.first = first, .last = last, .limit = limit});
   if (!rows) return std::unexpected(rows.error());
   std::optional<base::Hash256> previous;
+  auto epoch = from > 1 ? epoch_of(from - 1) : core::OwnerEpoch{0};
+  if (!epoch) return std::unexpected(epoch.error());
   for (const view::Row& each : rows->rows) {
     const auto key = view::parse_order_key(each.key);
     if (!key || key->sequence != from + made.size())
       return damaged(partition_, "order row " + std::to_string(from + made.size()) + " is missing");
     const auto link = codec::decode_order(key->sequence, each.value);
     if (!link) return std::unexpected(link.error());
-    if (!previous) previous = from > 1 ? hash_of(from - 1) : codec::genesis_chain(journal_, partition_);
+    if (!previous) previous = from > 1 ? hash_of(from - 1) : codec::genesis_chain(journal(), partition_);
     auto stored = row(view::record_key(link->stream, link->stream_seq));
     if (!stored) return std::unexpected(stored.error());
     if (!*stored || !previous)
       return damaged(partition_, "the record of sequence " + std::to_string(key->sequence) + " is missing");
-    const Kind kind = link->stream == owners_ ? Kind::epoch : Kind::record;
-    made.emplace_back(key->sequence, encode_record(journal_, kind, *link, *previous, std::move(**stored)));
+    const Kind kind = link->stream == owners_ && link->epoch > *epoch ? Kind::epoch : Kind::record;
+    made.emplace_back(key->sequence, encode_record(journal(), kind, *link, *previous, std::move(**stored)));
     previous = link->chain;
+    epoch = link->epoch;
   }
   return made;
-}
-
-base::Result<std::optional<core::StoredRecord>> AppliedView::last_epoch_record() const {
-  const auto [first, last] = view::record_range(owners_, 0);
-  const auto rows = store_.view.scan_now({.first = first, .last = last, .limit = 1, .reverse = true});
-  if (!rows) return std::unexpected(rows.error());
-  if (rows->rows.empty()) return std::optional<core::StoredRecord>();
-  const auto key = view::parse_stream_key(rows->rows.front().key);
-  if (!key) return damaged(partition_, "a record of its owners has a bad key");
-  auto record = codec::decode_record(owners_, view::get_u64(key->rest), rows->rows.front().value);
-  if (!record) return std::unexpected(record.error());
-  return std::optional(std::move(*record));
 }
 
 void AppliedView::add(const core::OrderedRecord& record, std::string row,
@@ -136,7 +137,7 @@ void AppliedView::add(const core::OrderedRecord& record, std::string row,
   pending_bytes_ += pending_[pending_.size() - 2].value->size();
   add_rows(std::move(changes));
   pending_hashes_[link.sequence] = link.chain;
-  if (link.stream == owners_) pending_epoch_ = link.epoch;
+  if (link.epoch > epoch_) epoch_ = pending_epoch_ = link.epoch;
   position_.offset = offset;
 }
 

@@ -22,6 +22,8 @@
 #include "engine/core/stored_record.h"
 #include "engine/journal/kafka/apply_rule.h"
 #include "engine/journal/kafka/wire.h"
+#include "engine/journal/rows/move.h"
+#include "engine/journal/rows/owners.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/view/view.h"
 
@@ -53,7 +55,7 @@ class AppliedView {
                                         core::PartitionId partition);
 
   core::PartitionId partition() const { return partition_; }
-  const std::string& journal() const { return journal_; }
+  const std::string& journal() const { return meta_.journal_id; }
   core::StreamId owners() const { return owners_; }
   /// As opened; the rule that goes on from it knows better later.
   const AppliedHead& opened_at() const { return opened_at_; }
@@ -64,8 +66,10 @@ class AppliedView {
   /// Messages of applied, written records from a sequence on, as they were first produced.
   base::Result<std::vector<std::pair<core::Sequence, Message>>> messages(core::Sequence from,
                                                                          std::size_t limit) const;
-  /// The newest written record of the owners' stream.
-  base::Result<std::optional<core::StoredRecord>> last_epoch_record() const;
+  /// What the written records of its owners say.
+  base::Result<Moves> moves() const { return read_moves(store_.view, meta_, partition_); }
+  /// The data folder that it is of.
+  const std::string& folder() const { return meta_.folder_id; }
 
   /// The record at `offset`, with what it causes. Written by flush(). `row`: its stored bytes.
   void add(const core::OrderedRecord& record, std::string row, std::vector<view::ViewChange> changes,
@@ -82,12 +86,16 @@ class AppliedView {
   base::Status flush();
 
  private:
-  AppliedView(ViewStore store, std::string journal, core::PartitionId partition, core::StreamId owners)
-      : store_(std::move(store)), journal_(std::move(journal)), partition_(partition), owners_(owners) {}
+  AppliedView(ViewStore store, JournalMeta meta, core::PartitionId partition)
+      : store_(std::move(store)),
+        meta_(std::move(meta)),
+        partition_(partition),
+        owners_(owners_stream(partition, meta_.partitions)) {}
   base::Result<std::optional<std::string>> row(const std::string& key) const;
+  base::Result<core::OwnerEpoch> epoch_of(core::Sequence sequence) const;
 
   ViewStore store_;
-  std::string journal_;
+  JournalMeta meta_;
   core::PartitionId partition_;
   core::StreamId owners_;
   AppliedHead opened_at_;
@@ -96,6 +104,7 @@ class AppliedView {
 
   std::vector<view::ViewChange> pending_;
   std::map<core::Sequence, base::Hash256> pending_hashes_;
+  core::OwnerEpoch epoch_ = 0;          // of the newest record
   core::OwnerEpoch pending_epoch_ = 0;  // 0: unchanged
   std::size_t pending_bytes_ = 0;
 };

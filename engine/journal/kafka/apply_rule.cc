@@ -45,8 +45,8 @@ Judgement ApplyRule::judge(const Envelope& envelope, const std::optional<base::H
 
 /// A record is of the epoch that was begun before it; a beginning is above all before it.
 bool ApplyRule::continues_epoch(const Envelope& envelope) const {
-  if (epochs_ == Epochs::unannounced) return envelope.kind == Kind::record && envelope.epoch >= head_.epoch;
-  return envelope.kind == Kind::epoch ? envelope.epoch > head_.epoch : envelope.epoch == head_.epoch;
+  if (envelope.kind == Kind::epoch) return envelope.epoch > head_.epoch;
+  return epochs_ == Epochs::announced ? envelope.epoch == head_.epoch : envelope.epoch >= head_.epoch;
 }
 
 Judgement ApplyRule::judge_malformed(std::string why) {

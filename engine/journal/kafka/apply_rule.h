@@ -42,7 +42,7 @@ struct Judgement {
 };
 
 /// Whether a new owner says so in the order, with an epoch record. Those of an embedded journal, whose
-/// records are published afterwards, do not: their epochs grow from one record to the next.
+/// records are published or moved afterwards, do not: their epochs grow from one record to the next.
 enum class Epochs : std::uint8_t { announced, unannounced };
 
 /// Up to where messages are applied.

@@ -21,8 +21,10 @@ constexpr std::size_t kMostStarts = 4;
 CatchUp::CatchUp(AppliedView& view, const Projection& projection)
     : view_(view),
       projection_(projection),
-      rule_(view.journal(), view.opened_at(),
-            [this](core::Sequence sequence) { return view_.hash_of(sequence); }) {}
+      rule_(
+          view.journal(), view.opened_at(),
+          [this](core::Sequence sequence) { return view_.hash_of(sequence); },
+          is_moved(view.journal()) ? Epochs::unannounced : Epochs::announced) {}
 
 bool CatchUp::is_newest(const Message& message) const {
   const auto envelope = decode_envelope(message);

@@ -308,7 +308,8 @@ void KafkaJournal::begin_takeover(Part& part) {
   part.takeover.emplace(*part.broker, part.view, part.catch_up,
                         TakeoverOptions{.nonce = draw_nonce(random_),
                                         .published_deadline_ms = options_.published_deadline_ms,
-                                        .republish_from_view = options_.republish_from_view});
+                                        .republish_from_view = options_.republish_from_view,
+                                        .reopen = options_.reopen});
   part.takeover->start(now());
 }
 

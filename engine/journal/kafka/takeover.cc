@@ -155,6 +155,7 @@ void Takeover::everything_read(const Now& now) {
              "kafka.republish_from_view=true; to accept the loss, once with --set kafka.accept_loss=true, "
              "which keeps the view aside and makes it anew from the topic"});
   }
+  if (auto may = check_moves(); !may) return fail(may.error());
   times_.read = now.monotonic_ns;
   SG_CRASH_POINT("kafka.read");
   starts_.assign(catch_up_.starts().begin(), catch_up_.starts().end());
@@ -165,6 +166,22 @@ void Takeover::everything_read(const Now& now) {
   std::erase_if(starts_, [this](std::int64_t start) { return start >= fence_offset_; });
   starts_.insert(starts_.begin(), Broker::kLogStart);
   read_published(now);
+}
+
+/// A journal that has moved on has no owner any more, only a tail to publish; one that is on its way here has
+/// none yet.
+base::Status Takeover::check_moves() {
+  auto moves = view_.moves();
+  if (!moves) return std::unexpected(moves.error());
+  if (!options_.reopen) closed_ = std::move(moves->away);
+  if (!is_moved(view_.journal()) || moves->owned_since) return {};
+  if (moves->here && moves->here->folder == view_.folder()) return {};
+  return base::fail(base::Code::topic_foreign,
+                    "partition " + std::to_string(view_.partition()) +
+                        ": the topic has the records of a journal that is being moved to it, and nobody has "
+                        "owned it since. Go on with `sandglass migrate --continue` with the data folder "
+                        "that it comes from, and start that one's server first; if the move was given up "
+                        "there, choose another topic with kafka.topic, or delete this one");
 }
 
 void Takeover::read_published(const Now& now) {
@@ -213,8 +230,9 @@ void Takeover::publish(const Now& now) {
     if (undelivered_ > 0) return;
   } else {
     if (!publish_tail() || error_) return;
-    if (transaction_bytes_ < kMaxTransactionBytes && !epoch_) publish_epoch(now);
-    if (undelivered_ > 0 || (transaction_bytes_ < kMaxTransactionBytes && !epoch_)) return;
+    const bool room = transaction_bytes_ < kMaxTransactionBytes;
+    if (room && !epoch_ && !closed_) publish_epoch(now);
+    if (undelivered_ > 0 || (room && !epoch_ && !closed_)) return;
   }
   SG_CRASH_POINT("kafka.tail_published");
   stage_ = Stage::committing;
@@ -245,11 +263,11 @@ bool Takeover::publish_tail() {
 }
 
 void Takeover::publish_epoch(const Now& now) {
-  const auto last = view_.last_epoch_record();
-  if (!last) return fail(last.error());
+  const auto moves = view_.moves();
+  if (!moves) return fail(moves.error());
   const AppliedHead& head = catch_up_.rule().head();
   Epoch epoch;
-  epoch.record.record = make_epoch_record(view_.owners(), *last ? &**last : nullptr,
+  epoch.record.record = make_epoch_record(view_.owners(), moves->newest ? &*moves->newest : nullptr,
                                           catch_up_.rule().highest_epoch() + 1, now.wall_ms);
   core::OrderLink& link = epoch.record.link;
   link = {.sequence = head.sequence + 1,
@@ -272,6 +290,7 @@ void Takeover::committed(const Now& now) {
     had_ = catch_up_.rule().head().sequence;
     return read_everything(view_.position().offset);
   }
+  if (!epoch_ && closed_ && next_ > catch_up_.rule().head().sequence) return fail(closed_by(*closed_));
   if (!epoch_) {  // a part of a long tail
     stage_ = Stage::publishing;
     begin_transaction();

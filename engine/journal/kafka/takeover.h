@@ -14,7 +14,8 @@
 //
 // Thread rule: stepped by one thread. Errors: journal_fenced (another took over meanwhile), outcome_unknown
 // (the brokers failed us: again), journal_diverged, journal_incomplete (an operator must choose), timed_out
-// (a transaction hangs in the log), format_unknown.
+// (a transaction hangs in the log), format_unknown; folder_version,
+// topic_foreign (rows/move.h: it has no owner any more, or none yet).
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ struct TakeoverOptions {
   std::int64_t published_deadline_ms = 60'000;
   /// An operator's choice: records that the log has lost are published from this view (J26).
   bool republish_from_view = false;
+  /// The journal's move to another place is given up: it has an owner again (rows/move.h).
+  bool reopen = false;
 };
 
 class Takeover {
@@ -84,6 +87,7 @@ class Takeover {
   void read_everything(std::int64_t from);
   void take_everything(const Message& message, const Now& now);
   void everything_read(const Now& now);
+  base::Status check_moves();
   void read_published(const Now& now);
   void take_published(const Message& message, const Now& now);
   void published_found(const Now& now);
@@ -127,6 +131,7 @@ class Takeover {
     std::int64_t offset = -1;
   };
   std::optional<Epoch> epoch_;  // made; with the broker
+  std::optional<Move> closed_;  // no epoch is begun any more
   std::uint64_t published_again_ = 0;
 };
 

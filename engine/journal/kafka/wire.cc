@@ -8,7 +8,6 @@
 
 #include "engine/codec/header.h"
 #include "engine/codec/record.h"
-#include "engine/view/keys.h"
 
 namespace sandglass::engine::journal::kafka {
 namespace {
@@ -172,24 +171,6 @@ base::Result<core::OrderedRecord> decode_record(const Envelope& envelope, std::s
   link.leaf = codec::leaf_hash(*record);
   link.chain = codec::chain_hash(envelope.previous, partition, link.sequence, link.epoch, link.leaf);
   return core::OrderedRecord{.link = std::move(link), .record = std::move(*record)};
-}
-
-core::StreamId owners_stream(core::PartitionId partition, std::uint16_t partitions) {
-  for (std::uint32_t tries = 0;; ++tries) {
-    const auto stream = core::StreamId::named(
-        core::StreamKind::partition, "owners/" + std::to_string(partition) + "/" + std::to_string(tries));
-    if (view::partition_of(stream.bucket(), partitions) == partition) return stream;
-  }
-}
-
-core::StoredRecord make_epoch_record(const core::StreamId& owners, const core::StoredRecord* last,
-                                     core::OwnerEpoch epoch_number, std::int64_t time_ms) {
-  codec::TurnHeader header{.stream = owners, .seq = 1, .time_ms = time_ms, .epoch = epoch_number};
-  if (last != nullptr) {
-    header.seq = last->seq + 1;
-    header.previous = codec::leaf_hash(*last);
-  }
-  return {.stream = owners, .seq = header.seq, .header = codec::encode_header(header)};
 }
 
 }  // namespace sandglass::engine::journal::kafka

@@ -14,8 +14,8 @@
 //     sg.nonce       whatever the writer drew, to be found again            fence
 //
 //   record   one decision (J1).
-//   epoch    a new owner begins: the first record of its epoch, in the stream of the partition's owners, and
-//            in the chain like any other. It has no events.
+//   epoch    a new owner begins: the first record of its epoch, in the stream of the partition's owners
+//            (rows/owners.h), and in the chain like any other. It has no events.
 //   fence    a new owner was here; says nothing about the order and is not in the chain (J25).
 //   filler   keeps a transaction open (J24); says nothing.
 //
@@ -83,11 +83,5 @@ std::string_view journal_of(const Message& message);
 /// The record of a sequenced envelope, with leaf and chain hash computed from its bytes.
 base::Result<core::OrderedRecord> decode_record(const Envelope& envelope, std::string_view value,
                                                 core::PartitionId partition);
-
-/// The stream of a partition's owners: its records are the epochs.
-core::StreamId owners_stream(core::PartitionId partition, std::uint16_t partitions);
-/// The stored record that begins an epoch; `last` is the stream's newest one, if there is any.
-core::StoredRecord make_epoch_record(const core::StreamId& owners, const core::StoredRecord* last,
-                                     core::OwnerEpoch epoch, std::int64_t time_ms);
 
 }  // namespace sandglass::engine::journal::kafka

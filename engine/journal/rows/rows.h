@@ -20,7 +20,7 @@ namespace sandglass::engine::journal {
 
 /// Identity of a set of partitions; written once, when it is made.
 struct JournalMeta {
-  std::string journal_id;  // random, at most 64 bytes; the genesis chains commit to it
+  std::string journal_id;  // random, or a move gave it (move.h); genesis chains commit to it
   std::uint16_t partitions = 8;
   // What the journal was made with; whoever opens it compares. Empty: not known.
   std::string key_check;

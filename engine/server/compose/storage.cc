@@ -2,6 +2,8 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,7 +11,9 @@
 #include "engine/journal/kafka/cluster/topics.h"
 #include "engine/journal/kafka/journal.h"
 #include "engine/journal/kafka/place.h"
+#include "engine/journal/kafka/scan/topic_scan.h"
 #include "engine/journal/rocksdb/journal.h"
+#include "engine/journal/rows/move.h"
 #include "engine/server/compose/belongings.h"
 
 namespace sandglass::engine::server::compose {
@@ -52,7 +56,9 @@ base::Result<std::optional<kafka::Place>> place_of(const StorageOptions& options
 base::Status is_view(const StorageOptions& options, const std::string& topic) {
   return base::fail(base::Code::folder_version, "the folder " + options.folder.journal() +
                                                     " is a view of a Kafka journal: its records are on " +
-                                                    topic + ". Set journal: kafka");
+                                                    topic +
+                                                    ". Set journal: kafka, or move them here with "
+                                                    "`sandglass migrate`");
 }
 
 base::Status check_place(const StorageOptions& options, const std::string& journal_id) {
@@ -70,6 +76,13 @@ base::Status check_place(const StorageOptions& options, const std::string& journ
   return {};
 }
 
+/// A journal that has moved away, or is on its way, has no owner.
+base::Status check_open(const view::View& view, const journal::JournalMeta& meta) {
+  const auto away = journal::read_move_away(view, meta);
+  if (!away) return std::unexpected(away.error());
+  return *away ? base::Status(std::unexpected(journal::closed_by(**away))) : base::Status();
+}
+
 base::Status open_embedded(const StorageOptions& options, Storage& storage) {
   const auto place = place_of(options);
   if (!place) return std::unexpected(place.error());
@@ -81,57 +94,81 @@ base::Status open_embedded(const StorageOptions& options, Storage& storage) {
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
   storage.journal = std::move(*opened);
-  if (!kafka::is_kafka_journal(storage.meta.journal_id)) return {};
+  if (!kafka::is_kafka_journal(storage.meta.journal_id)) return check_open(*storage.view, storage.meta);
   return is_view(options, "a Kafka topic");
 }
 
-/// Until this engine has the lease, unless it shall take over from whoever has it.
-base::Status begin_leasing(const StorageOptions& options, const std::string& cluster,
-                           kafka::KafkaJournal& journal, Storage& storage) {
-  const KafkaSettings& wanted = options.config.kafka;
-  auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
-  if (!settings) return std::unexpected(settings.error());
-  auto self = lease_name(options.folder, options.tenant_key, options.random);
-  if (!self) return std::unexpected(self.error());
-  auto lease = Lease::open({.settings = *settings,
-                            .topic = wanted.topic,
-                            .group = journal.meta().journal_id,
-                            .self = *self,
-                            .session_ms = wanted.lease_ms,
-                            .on_lost = options.standby.lost});
-  if (!lease) return std::unexpected(lease.error());
-  storage.lease = std::move(*lease);
-  const auto stood_by = wait_for_lease(*storage.lease, journal, *self, wanted, options.standby);
-  if (!stood_by) return std::unexpected(stood_by.error());
-  if (!*stood_by) return {};
-  // Much may have been changed since this engine began to wait (J28).
-  const auto topic = kafka::cluster::check_topic(
-      *settings, {.topic = wanted.topic, .partitions = journal.meta().partitions, .cluster = cluster},
-      kTopicTimeoutMs);
-  return topic ? base::Status() : std::unexpected(topic.error());
+/// What the folder has, without changing anything; nothing: it is empty.
+base::Result<std::optional<journal::JournalMeta>> look_at_view(const StorageOptions& options) {
+  const auto database = view::Database::open(
+      {.path = options.folder.journal(), .create_if_missing = false, .read_only = true, .log = false});
+  if (!database && database.error().code == base::Code::not_found)
+    return std::optional<journal::JournalMeta>();
+  if (!database) return std::unexpected(database.error());
+  const view::RocksView view(**database, 0);
+  auto meta = journal::read_meta(view);
+  if (!meta && meta.error().code == base::Code::not_found) return std::optional<journal::JournalMeta>();
+  if (!meta) return std::unexpected(meta.error());
+  if (kafka::is_kafka_journal(meta->journal_id)) return std::optional(std::move(*meta));
+  if (auto open = check_open(view, *meta); !open) return std::unexpected(open.error());
+  return base::fail(base::Code::folder_version,
+                    "the folder " + options.folder.journal() +
+                        " has an embedded journal. Set journal: embedded, or move it to the topic with "
+                        "`sandglass migrate`");
 }
 
-base::Status open_kafka(const StorageOptions& options, Storage& storage) {
+/// The topic's journal: usually the one that every node makes out of cluster and topic alike. One that was
+/// moved there has an id of its own behind that, which the folder's view knows, or else the topic.
+base::Result<std::string> find_journal_id(const StorageOptions& options,
+                                          const kafka::cluster::Settings& brokers,
+                                          const std::string& cluster) {
+  const std::string& topic = options.config.kafka.topic;
+  const std::string usual = kafka::journal_id_of(cluster, topic);
+  const auto has = look_at_view(options);
+  if (!has) return std::unexpected(has.error());
+  const auto place = place_of(options);
+  if (!place) return std::unexpected(place.error());
+  if (*has || *place) {
+    std::string id = *has ? (*has)->journal_id : (*place)->journal;
+    return journal::is_moved_to(id, usual) ? id : usual;
+  }
+  auto scan =
+      kafka::scan::TopicScan::open(brokers, topic, kafka::scan::Isolation::everything, kTopicTimeoutMs);
+  if (!scan) return std::unexpected(scan.error());
+  std::string found = usual;
+  const auto read = (*scan)->read(0, [&](const kafka::Message& message) {
+    const std::string_view id = kafka::journal_of(message);
+    if (journal::is_moved_to(id, usual)) found = id;
+    return id != usual && found == usual;
+  });
+  if (!read) return std::unexpected(read.error());
+  return found;
+}
+
+}  // namespace
+
+base::Result<KafkaOpened> open_kafka_journal(const StorageOptions& options, bool reopen, Storage& storage) {
   const KafkaSettings& wanted = options.config.kafka;
   auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
   if (!settings) return std::unexpected(settings.error());
   const auto topic = kafka::cluster::make_topic(
       *settings, {.topic = wanted.topic, .partitions = options.config.engine.partitions}, kTopicTimeoutMs);
   if (!topic) return std::unexpected(topic.error());
-  const std::string journal_id = kafka::journal_id_of(topic->cluster, wanted.topic);
+  const auto journal_id = find_journal_id(options, *settings, topic->cluster);
+  if (!journal_id) return std::unexpected(journal_id.error());
   auto brokers = kafka::client::KafkaClient::open(
-      {.settings = std::move(*settings), .topic = wanted.topic, .journal_id = journal_id});
+      {.settings = std::move(*settings), .topic = wanted.topic, .journal_id = *journal_id});
   if (!brokers) return std::unexpected(brokers.error());
   storage.brokers = std::move(*brokers);
-  if (auto status = check_place(options, journal_id); !status) return status;
-  if (auto status = open_view(options, false, storage); !status) return status;
+  if (auto status = check_place(options, *journal_id); !status) return std::unexpected(status.error());
+  if (auto status = open_view(options, false, storage); !status) return std::unexpected(status.error());
   storage.projector =
       std::make_unique<fold::Projector>(options.kinds, *storage.view, options.config.engine.partitions);
   auto opened = kafka::KafkaJournal::open(
       {.view = *storage.view,
        .write = [database = storage.database.get()](auto groups) { return database->write(groups); }},
       options.clock, options.random,
-      {.meta = new_meta(options, journal_id),
+      {.meta = new_meta(options, *journal_id),
        .brokers = [client = storage.brokers.get()](
                       core::PartitionId partition,
                       int wake_fd) { return client->broker(partition, wake_fd); },
@@ -140,22 +177,58 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
                          auto& changes) { return projector->project(partition, record, changes); },
        .owner = {.publish_interval_ms = wanted.publish_interval_ms},
        .republish_from_view = wanted.republish_from_view,
+       .reopen = reopen,
        .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
   if (auto kept =
           kafka::save_place(options.folder.file(kafka::kPlaceFile),
-                            {.journal = journal_id, .topic = wanted.topic, .brokers = wanted.bootstrap});
+                            {.journal = *journal_id, .topic = wanted.topic, .brokers = wanted.bootstrap});
       !kept)
-    return kept;
-  if (auto leased = begin_leasing(options, topic->cluster, **opened, storage); !leased) return leased;
+    return std::unexpected(kept.error());
+  return KafkaOpened{.journal = std::move(*opened), .cluster = topic->cluster};
+}
+
+/// Until this engine has the lease, unless it shall take over from whoever has it.
+base::Status begin_leasing(const StorageOptions& options, const KafkaOpened& opened, Storage& storage) {
+  const KafkaSettings& wanted = options.config.kafka;
+  auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
+  if (!settings) return std::unexpected(settings.error());
+  auto self = lease_name(options.folder, options.tenant_key, options.random);
+  if (!self) return std::unexpected(self.error());
+  auto lease = Lease::open({.settings = *settings,
+                            .topic = wanted.topic,
+                            .group = opened.journal->meta().journal_id,
+                            .self = *self,
+                            .session_ms = wanted.lease_ms,
+                            .on_lost = options.standby.lost});
+  if (!lease) return std::unexpected(lease.error());
+  storage.lease = std::move(*lease);
+  const auto stood_by = wait_for_lease(*storage.lease, *opened.journal, *self, wanted, options.standby);
+  if (!stood_by) return std::unexpected(stood_by.error());
+  if (!*stood_by) return {};
+  // Much may have been changed since this engine began to wait (J28).
+  const auto topic = kafka::cluster::check_topic(
+      *settings,
+      {.topic = wanted.topic, .partitions = opened.journal->meta().partitions, .cluster = opened.cluster},
+      kTopicTimeoutMs);
+  return topic ? base::Status() : std::unexpected(topic.error());
+}
+
+namespace {
+
+base::Status open_kafka(const StorageOptions& options, Storage& storage) {
+  auto opened = open_kafka_journal(options, false, storage);
+  if (!opened) return std::unexpected(opened.error());
+  if (auto leased = begin_leasing(options, *opened, storage); !leased) return leased;
+  const auto& journal = opened->journal;
   // All side by side: each waits for the brokers most of the time.
   for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition)
-    (*opened)->begin_owning(partition);
+    journal->begin_owning(partition);
   for (core::PartitionId partition = 0; partition < storage.meta.partitions; ++partition) {
-    if (auto status = (*opened)->wait_owned(partition); !status) return status;
+    if (auto status = journal->wait_owned(partition); !status) return status;
   }
-  storage.journal = std::move(*opened);
+  storage.journal = std::move(opened->journal);
   return {};
 }
 

@@ -7,7 +7,7 @@
 //
 // Thread rule: open from one thread, before anything else; the parts as they say. Ownership: `kinds` and the
 // options' clock and random outlive it. Errors: those of database, journal and topic checks; topic_foreign or
-// folder_version when the folder belongs to the other kind.
+// folder_version when the folder belongs to the other kind, or has moved on.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@
 #include "engine/fold/projector.h"
 #include "engine/journal/journal.h"
 #include "engine/journal/kafka/client/client.h"
+#include "engine/journal/kafka/journal.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/server/compose/standby.h"
 #include "engine/server/config.h"
@@ -51,5 +52,16 @@ struct Storage {
 };
 
 base::Result<Storage> open_storage(const StorageOptions& options);
+
+// The beginning of open_storage with a journal on Kafka, for whoever goes another way from there.
+
+struct KafkaOpened {
+  std::unique_ptr<journal::kafka::KafkaJournal> journal;
+  std::string cluster;
+};
+/// The topic's journal, before any partition of it is owned. `reopen`: its move to another place is given up.
+base::Result<KafkaOpened> open_kafka_journal(const StorageOptions& options, bool reopen, Storage& storage);
+/// Waits for the lease; `cancelled`, when the options' standby.ends says so.
+base::Status begin_leasing(const StorageOptions& options, const KafkaOpened& opened, Storage& storage);
 
 }  // namespace sandglass::engine::server::compose

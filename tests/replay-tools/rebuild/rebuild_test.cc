@@ -9,14 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "engine/codec/record.h"
+#include "engine/journal/rows/rows.h"
+#include "engine/view/keys.h"
+#include "engine/view/memory/disk.h"
 #include "tests/support/test_world.h"
 
 namespace sandglass::replay_tools::rebuild {
 namespace {
 
 namespace base = engine::base;
+namespace codec = engine::codec;
 namespace core = engine::core;
 namespace fold = engine::fold;
+namespace journal = engine::journal;
 namespace view = engine::view;
 using tests::test_command;
 using tests::test_stream;
@@ -106,6 +112,52 @@ TEST_F(RebuildTest, EveryRowOfAWholeJournalIsMadeAnew) {
   EXPECT_TRUE(report->damaged.empty());
   EXPECT_GE(report->streams, streams_.size());
   EXPECT_EQ(comparable(world_, rebuilt_), comparable(world_, world_.disk.rows()));
+}
+
+/// J22: moved to another journal it has the same records at the same places, under a chain of its own.
+TEST_F(RebuildTest, AsAnotherJournalOnlyItsChainAndItsIdAreOthers) {
+  const auto meta = journal::read_meta(hurt_);
+  ASSERT_TRUE(meta) << meta.error().message;
+  journal::JournalMeta as = *meta;
+  as.journal_id = "another";
+  view::MemoryDisk disk(world_.random);
+  const auto write = [&](std::vector<view::ViewChange> rows) -> base::Status {
+    disk.sync(disk.write(0, std::move(rows)));
+    return {};
+  };
+  const auto report = rebuild_as(as, hurt_, world_.kinds, write);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->damaged.empty());
+  Rows expected = comparable(world_, world_.disk.rows());
+  Rows made = comparable(world_, disk.rows());
+  const HurtView view(disk);
+  EXPECT_EQ(journal::read_meta(view)->journal_id, "another");
+  std::uint64_t records = 0;
+  for (core::PartitionId partition = 0; partition < meta->partitions; ++partition) {
+    // It is checked to be a chain from the new genesis on while it is rebuilt once more.
+    const auto before = journal::read_ownership(hurt_, *meta, partition);
+    const auto after = journal::read_ownership(view, as, partition);
+    ASSERT_TRUE(before && after);
+    EXPECT_EQ(after->last_sequence, before->last_sequence);
+    EXPECT_NE(after->chain, before->chain);
+    for (core::Sequence sequence = 1; sequence <= before->last_sequence; ++sequence, ++records) {
+      const std::string key = view::order_key(partition, sequence);
+      const auto was = codec::decode_order(sequence, expected.at(key));
+      const auto is = codec::decode_order(sequence, made.at(key));
+      ASSERT_TRUE(was && is);
+      EXPECT_EQ(is->leaf, was->leaf);
+      EXPECT_EQ(is->epoch, was->epoch);
+      EXPECT_EQ(is->stream, was->stream);
+      expected.erase(key);
+      made.erase(key);
+    }
+  }
+  EXPECT_EQ(records, report->records);
+  const std::string id = view::meta_key(view::MetaRow::journal_id);
+  expected.erase(id);
+  made.erase(id);
+  EXPECT_EQ(made, expected);
+  EXPECT_TRUE(rebuild_into(rebuilt_, view, world_));
 }
 
 TEST_F(RebuildTest, RowsOfAnIndexThatCannotBeReadAreMadeAnew) {

@@ -10,6 +10,7 @@
 #include "engine/codec/record.h"
 #include "engine/journal/kafka/apply_rule.h"
 #include "engine/journal/kafka/wire.h"
+#include "engine/journal/rows/owners.h"
 
 namespace sandglass::engine::journal::kafka {
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/codec/header.h"
+#include "engine/journal/rows/owners.h"
 #include "engine/view/keys.h"
 #include "tests/engine/journal/kafka/history.h"
 
