@@ -234,7 +234,7 @@ class CrashPoints(Case):
         """How many effects there must be."""
         approver = None
         if situation.task:
-            task = self.folder / "sleeper.yaml"
+            task = server.data.with_name(f"{server.data.name}.task.yaml")  # others run beside it
             task.write_text(situation.task)
             job = Job(cli, cli.must("run", task, "--detach").value["run_id"])
         else:
