@@ -1,10 +1,14 @@
 #include "replay-tools/audit/audit.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/codec/header.h"
 #include "engine/codec/record.h"
 #include "engine/fold/stream_fold.h"
+#include "engine/journal/rows/move.h"
+#include "engine/journal/rows/owners.h"
 #include "replay-tools/audit/stream_chains.h"
 
 namespace sandglass::replay_tools::audit {
@@ -32,6 +36,7 @@ class Verifier {
     at_ = {.partition = partition, .sequence = 0, .chain = codec::genesis_chain(journal_id, partition)};
     epoch_ = 0;
     chain_known_ = true;
+    if (auto known_moves = find_formers(); !known_moves) return known_moves;
     core::Sequence next = 1;
     while (true) {
       const auto records = reader_.read_order(partition, next, kChunk);
@@ -51,12 +56,55 @@ class Verifier {
            "the partition ends at " + std::to_string(at_.sequence) + ", but an earlier verification saw " +
                std::to_string(known->sequence) + ": records were cut off at the end");
     }
+    for (const Former& former : formers_) check_former(former);
     report_.heads.push_back(at_);
     report_.streams = chains_.streams();
     return {};
   }
 
  private:
+  /// A journal whose records these were once: they must be those, up to where it ended (J22).
+  struct Former {
+    std::string journal;
+    core::Sequence sequence = 0;  // its newest before it moved
+    base::Hash256 head;           // its chain there, as the move says
+    base::Hash256 chain;          // made from the records here
+  };
+
+  base::Status find_formers() {
+    formers_.clear();
+    const auto partitions = reader_.partitions();
+    if (!partitions) return std::unexpected(partitions.error());
+    const core::StreamId owners = engine::journal::owners_stream(partition_, *partitions);
+    for (std::uint64_t next = 1;;) {
+      const auto records = reader_.read_stream(owners, next, kChunk);
+      if (!records && is_damage(records.error().code)) return {};  // it is found where it is in the order
+      if (!records) return std::unexpected(records.error());
+      if (records->empty()) return {};
+      next = records->back().seq + 1;
+      for (const core::StoredRecord& record : *records) {
+        const auto move = engine::journal::move_of(record);
+        if (!move && !is_damage(move.error().code)) return std::unexpected(move.error());
+        if (!move || (*move && (*move)->heads.size() != *partitions)) {
+          find(0, owners, record.seq, "what it tells of a move of the journal cannot be read");
+        } else if (*move) {
+          const auto& [sequence, head] = (*move)->heads[partition_];
+          formers_.push_back({.journal = (*move)->from,
+                              .sequence = sequence,
+                              .head = head,
+                              .chain = codec::genesis_chain((*move)->from, partition_)});
+        }
+      }
+    }
+  }
+
+  void check_former(const Former& former) {
+    if (former.chain == former.head) return;
+    find(former.sequence, {}, 0,
+         "up to here the records are not those of journal " + former.journal +
+             ", from which they were moved: its chain led to " + former.head.hex());
+  }
+
   /// Goes over a damaged chunk; `next` is then behind it. False: where the partition ends cannot be seen, as
   /// nothing that follows can be read.
   base::Result<bool> one_by_one(core::Sequence& next) {
@@ -104,6 +152,10 @@ class Verifier {
       fault("the partition's chain does not reach this record: it was changed, inserted or moved");
     }
     if (std::string what = chains_.check(each.record, leaf); !what.empty()) fault(what);
+    for (Former& former : formers_) {
+      if (link.sequence > former.sequence) continue;
+      former.chain = codec::chain_hash(former.chain, partition_, link.sequence, link.epoch, link.leaf);
+    }
     epoch_ = link.epoch;
     at_.sequence = link.sequence;
     at_.chain = link.chain;
@@ -128,6 +180,7 @@ class Verifier {
   core::PartitionId partition_ = 0;
   const Head* known_ = nullptr;
   Head at_;
+  std::vector<Former> formers_;
   core::OwnerEpoch epoch_ = 0;
   bool chain_known_ = true;  // at_.chain is that of the record before
 };

@@ -43,7 +43,8 @@ struct Report {
 };
 inline constexpr std::size_t kMostFindings = 100;
 
-/// All partitions, both chains. Memory: a hash a stream.
+/// All partitions, both chains, and of a journal that was moved those of the former ones. Memory: a hash a
+/// stream.
 engine::base::Result<Report> verify(const engine::journal::Reader& reader,
                                     const std::vector<Head>& known = {});
 

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
+#include "engine/codec/record.h"
+#include "engine/journal/rows/move.h"
+#include "engine/view/memory/view.h"
 #include "tests/replay-tools/replay/history_fixture.h"
+#include "tests/support/seeded_random.h"
 
 namespace sandglass::replay_tools::audit {
 namespace {
@@ -51,6 +55,41 @@ TEST_F(Audit, AnUntouchedJournalIsGood) {
   EXPECT_EQ(report.streams, 6u);
   EXPECT_EQ(report.heads.size(), Histories::kPartitions);
   EXPECT_TRUE(verified(report.heads).good());
+}
+
+/// J22: the journal that these records came from had another chain over them, and a move names its heads.
+TEST_F(Audit, RecordsOfAMovedJournalMustBeThoseOfTheFormer) {
+  sandglass::tests::support::SeededRandom random(1);
+  const engine::view::MemoryView view(histories_.disk, random);
+  const auto meta = journal::read_meta(view);
+  ASSERT_TRUE(meta) << meta.error().message;
+  journal::Move move{.from = "former", .to = "to", .place = "place", .folder = "folder"};
+  for (core::PartitionId partition = 0; partition < meta->partitions; ++partition) {
+    journal::MoveHead head{.chain = codec::genesis_chain(move.from, partition)};
+    const auto own = journal::read_ownership(view, *meta, partition);
+    for (core::Sequence sequence = 1; sequence <= own->last_sequence; ++sequence) {
+      const auto link =
+          codec::decode_order(sequence, *histories_.disk.get(keys::order_key(partition, sequence)));
+      head = {sequence, codec::chain_hash(head.chain, partition, sequence, link->epoch, link->leaf)};
+    }
+    move.heads.push_back(head);
+  }
+  const auto tell = [&](const journal::Move& told) {
+    for (core::PartitionId partition = 0; partition < meta->partitions; ++partition) {
+      const auto rows =
+          journal::owners_record_rows(view, *meta, partition, journal::encode_move(told), 1'000);
+      ASSERT_TRUE(rows) << rows.error().message;
+      for (const auto& row : *rows) histories_.disk.tamper(row.key, row.value);
+    }
+  };
+  tell(move);
+  EXPECT_TRUE(verified().good()) << verified().findings.front().what;
+  journal::Move wrong = move;
+  wrong.heads[0].chain = base::sha256("another history");
+  tell(wrong);
+  const Report report = verified();
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_NE(report.findings[0].what.find("journal former"), std::string::npos) << report.findings[0].what;
 }
 
 TEST_F(Audit, EveryChangedByteOfARecordIsFoundAndTheRecordNamed) {
