@@ -55,6 +55,16 @@ class KafkaStandby(KafkaCase):
     def wait_until_serves(self, cli):
         wait_until(lambda: cli.call("list").status == 0, "an engine that serves")
 
+    def ended_anywhere(self, run):
+        """The run when it has ended, from whoever serves: on a busy machine the lease may go back and forth."""
+        def look():
+            for cli in (self.cli, self.other_cli):
+                shown = cli.call("show", run)
+                if shown.status == 0 and shown.value["summary"]["status"] != "running":
+                    return shown.value
+            return None
+        return wait_until(look, f"the end of {run}")
+
     def finish(self, cli, server, data):
         self.assertIs(cli.must("audit", "verify").value["good"], True)
         self.assertEqual(server.stop(), 0)
@@ -96,14 +106,11 @@ class KafkaStandby(KafkaCase):
         finally:
             os.kill(engine, signal.SIGCONT)
         first.wait_for_child("engine", other_than=engine)
-        self.assert_stands_by(self.cli, self.other_data)
-        moved = Job(self.other_cli, job.run_id)
-        self.assertEqual(moved.wait_for_end()["summary"]["status"], "completed", moved.describe())
+        for run in (job.run_id, *runs):
+            self.assertEqual(self.ended_anywhere(run)["summary"]["status"], "completed")
         self.assertEqual(self.outside.effects(), 1)
-        for run in runs:
-            shown = Job(self.other_cli, run).wait_for_end()
-            self.assertEqual(shown["summary"]["status"], "completed")
         self.assertEqual(first.stop(), 0)
+        self.wait_until_serves(self.other_cli)
         self.finish(self.other_cli, second, self.other_data)
 
     def test_one_that_is_told_to_takes_over_from_another_that_serves(self):
