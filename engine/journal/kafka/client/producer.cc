@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -11,6 +13,8 @@ namespace {
 /// A call that blocks is cut into pieces of this, so that it can be given up; librdkafka goes on with the
 /// same operation.
 constexpr int kPieceMs = 500;
+/// So soon it is seen that the brokers are still ending the former owner's transaction.
+constexpr int kInitPieceMs = 10;
 
 struct ErrorDeleter {
   void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
@@ -48,12 +52,21 @@ void register_no_more(rd_kafka_t* client) {
 
 base::Result<std::unique_ptr<Producer>> Producer::open(const ClientOptions& options,
                                                        core::PartitionId partition, int wake_fd) {
-  auto conf = cluster::client_conf(options.settings);
+  std::unique_ptr<Producer> producer(new Producer(options, partition, wake_fd));
+  auto handles = producer->make();
+  if (!handles) return std::unexpected(handles.error());
+  producer->handles_ = std::move(*handles);
+  producer->caller_ = std::thread([producer = producer.get()] { producer->work(); });
+  return producer;
+}
+
+base::Result<Producer::Handles> Producer::make() const {
+  auto conf = cluster::client_conf(options_.settings);
   if (!conf) return std::unexpected(conf.error());
   const std::pair<const char*, std::string> settings[] = {
-      {"transactional.id", options.journal_id + "-" + std::to_string(partition)},
-      {"transaction.timeout.ms", std::to_string(options.transaction_timeout_ms)},
-      {"message.timeout.ms", std::to_string(options.delivery_timeout_ms)},
+      {"transactional.id", options_.journal_id + "-" + std::to_string(partition_)},
+      {"transaction.timeout.ms", std::to_string(options_.transaction_timeout_ms)},
+      {"message.timeout.ms", std::to_string(options_.delivery_timeout_ms)},
       {"linger.ms", "0"},
       {"retry.backoff.ms", "20"},
       {"reconnect.backoff.ms", "20"},
@@ -63,19 +76,17 @@ base::Result<std::unique_ptr<Producer>> Producer::open(const ClientOptions& opti
   for (const auto& [name, value] : settings) {
     if (auto status = cluster::set(conf->get(), name, value); !status) return std::unexpected(status.error());
   }
-  std::unique_ptr<Producer> producer(new Producer(partition, wake_fd));
   rd_kafka_conf_set_events(conf->get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
   auto client = cluster::new_client(RD_KAFKA_PRODUCER, std::move(*conf));
   if (!client) return std::unexpected(client.error());
-  producer->client_ = std::move(*client);
-  producer->topic_.reset(rd_kafka_topic_new(producer->client_.get(), options.topic.c_str(), nullptr));
-  if (!producer->topic_)
-    return base::fail(base::Code::config_invalid, "the topic name " + options.topic + " is not acceptable");
-  producer->queue_.reset(rd_kafka_queue_get_main(producer->client_.get()));
+  Handles handles{.client = std::move(*client)};
+  handles.topic.reset(rd_kafka_topic_new(handles.client.get(), options_.topic.c_str(), nullptr));
+  if (!handles.topic)
+    return base::fail(base::Code::config_invalid, "the topic name " + options_.topic + " is not acceptable");
+  handles.queue.reset(rd_kafka_queue_get_main(handles.client.get()));
   const std::uint64_t one = 1;
-  rd_kafka_queue_io_event_enable(producer->queue_.get(), wake_fd, &one, sizeof one);
-  producer->caller_ = std::thread([producer = producer.get()] { producer->work(); });
-  return producer;
+  rd_kafka_queue_io_event_enable(handles.queue.get(), wake_fd_, &one, sizeof one);
+  return handles;
 }
 
 Producer::~Producer() {
@@ -85,10 +96,10 @@ Producer::~Producer() {
   }
   wanted_.notify_one();
   if (caller_.joinable()) caller_.join();
-  if (queue_) rd_kafka_queue_io_event_enable(queue_.get(), -1, nullptr, 0);
-  if (!client_) return;
-  register_no_more(client_.get());
-  rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+  if (!handles_.client) return;
+  rd_kafka_queue_io_event_enable(handles_.queue.get(), -1, nullptr, 0);
+  register_no_more(handles_.client.get());
+  rd_kafka_purge(handles_.client.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
 }
 
 // ---- calls that block
@@ -117,24 +128,48 @@ void Producer::work() {
   }
 }
 
+/// The brokers are ending the former owner's transaction, a matter of milliseconds; librdkafka would ask
+/// again after half a second. A client that is new asks at once.
+base::Status Producer::make_anew() {
+  {
+    std::unique_lock lock(mutex_);
+    wanted_.wait_for(lock, std::chrono::milliseconds(pause_ms_), [&] { return stopping_; });
+  }
+  pause_ms_ = std::min(2 * pause_ms_ + kInitPieceMs, kPieceMs);
+  {
+    const Handles old = std::move(handles_);
+  }  // asking once more, it would fence the new one
+  auto made = make();
+  if (!made) return std::unexpected(made.error());
+  handles_ = std::move(*made);
+  return {};
+}
+
+bool Producer::stops() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
 std::optional<BrokerEvent> Producer::carry_out(Call wanted) {
   const bool init = wanted == Call::init;
   while (true) {
-    const Failed failed(init ? rd_kafka_init_transactions(client_.get(), kPieceMs)
-                             : rd_kafka_commit_transaction(client_.get(), kPieceMs));
+    const Failed failed(init ? rd_kafka_init_transactions(handles_.client.get(), kInitPieceMs)
+                             : rd_kafka_commit_transaction(handles_.client.get(), kPieceMs));
     if (!failed) {
       return BrokerEvent{.what = init ? BrokerEvent::What::initialised : BrokerEvent::What::committed};
     }
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return std::nullopt;
+    if (stops()) return std::nullopt;
+    if (init && rd_kafka_error_code(failed.get()) == RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS) {
+      if (auto made = make_anew(); !made)
+        return BrokerEvent{.what = BrokerEvent::What::failed, .why = made.error().message};
+      continue;
     }
     if (rd_kafka_error_is_retriable(failed.get()) && !rd_kafka_error_is_fatal(failed.get()) &&
         !rd_kafka_error_txn_requires_abort(failed.get())) {
       continue;
     }
     std::string why;
-    const auto error = origin(client_.get(), rd_kafka_error_code(failed.get()), why);
+    const auto error = origin(handles_.client.get(), rd_kafka_error_code(failed.get()), why);
     return BrokerEvent{.what = says_fenced(error) ? BrokerEvent::What::fenced : BrokerEvent::What::failed,
                        .why = std::string(init ? "init_transactions: " : "commit_transaction: ") + why +
                               " (" + rd_kafka_error_string(failed.get()) + ")"};
@@ -146,13 +181,13 @@ std::optional<BrokerEvent> Producer::carry_out(Call wanted) {
 void Producer::fail(rd_kafka_resp_err_t error, const std::string& doing) {
   if (failure_) return;
   std::string why;
-  const auto cause = origin(client_.get(), error, why);
+  const auto cause = origin(handles_.client.get(), error, why);
   failure_ = BrokerEvent{.what = says_fenced(cause) ? BrokerEvent::What::fenced : BrokerEvent::What::failed,
                          .why = doing + ": " + why};
 }
 
 bool Producer::begin() {
-  const Failed failed(rd_kafka_begin_transaction(client_.get()));
+  const Failed failed(rd_kafka_begin_transaction(handles_.client.get()));
   if (!failed) return true;
   fail(rd_kafka_error_code(failed.get()), "begin_transaction");
   return false;
@@ -168,14 +203,14 @@ Taken Producer::produce(const Message& message, std::uint64_t token) {
     return text.empty() ? nullptr : const_cast<char*>(text.data());
   };
   const rd_kafka_vu_t parts[] = {
-      {.vtype = RD_KAFKA_VTYPE_RKT, .u = {.rkt = topic_.get()}},
+      {.vtype = RD_KAFKA_VTYPE_RKT, .u = {.rkt = handles_.topic.get()}},
       {.vtype = RD_KAFKA_VTYPE_PARTITION, .u = {.i32 = partition_}},
       {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u = {.i = RD_KAFKA_MSG_F_COPY}},
       {.vtype = RD_KAFKA_VTYPE_KEY, .u = {.mem = {bytes(message.key), message.key.size()}}},
       {.vtype = RD_KAFKA_VTYPE_VALUE, .u = {.mem = {bytes(message.value), message.value.size()}}},
       {.vtype = RD_KAFKA_VTYPE_HEADERS, .u = {.headers = headers}},
       {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u = {.ptr = reinterpret_cast<void*>(token)}}};
-  const Failed failed(rd_kafka_produceva(client_.get(), parts, std::size(parts)));
+  const Failed failed(rd_kafka_produceva(handles_.client.get(), parts, std::size(parts)));
   if (!failed) return Taken::yes;  // the headers are librdkafka's now
   rd_kafka_headers_destroy(headers);
   const rd_kafka_resp_err_t error = rd_kafka_error_code(failed.get());
@@ -198,19 +233,22 @@ void Producer::take_reports(rd_kafka_event_t* event, std::vector<BrokerEvent>& e
 }
 
 void Producer::poll(std::vector<BrokerEvent>& events) {
-  while (const cluster::Event event{rd_kafka_queue_poll(queue_.get(), 0)}) {
+  while (const cluster::Event event{initialised_ ? rd_kafka_queue_poll(handles_.queue.get(), 0) : nullptr}) {
     if (rd_kafka_event_type(event.get()) == RD_KAFKA_EVENT_DR) {
       take_reports(event.get(), events);
     } else if (rd_kafka_event_type(event.get()) == RD_KAFKA_EVENT_ERROR) {
       const auto error = rd_kafka_event_error(event.get());
       // Anything but a fatal one is told for information: brokers that come and go.
-      if (error == RD_KAFKA_RESP_ERR__FATAL || rd_kafka_fatal_error(client_.get(), nullptr, 0) != 0)
+      if (error == RD_KAFKA_RESP_ERR__FATAL || rd_kafka_fatal_error(handles_.client.get(), nullptr, 0) != 0)
         fail(error, "the producer has ended");
     }
   }
   {
     const std::lock_guard lock(mutex_);
-    for (BrokerEvent& answer : answers_) events.push_back(std::move(answer));
+    for (BrokerEvent& answer : answers_) {
+      initialised_ |= answer.what == BrokerEvent::What::initialised;
+      events.push_back(std::move(answer));
+    }
     answers_.clear();
   }
   if (failure_ && !std::exchange(failure_told_, true)) events.push_back(*failure_);

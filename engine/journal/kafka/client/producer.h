@@ -33,20 +33,31 @@ class Producer {
 
  private:
   enum class Call : std::uint8_t { init, commit };
+  /// What a librdkafka producer is used by.
+  struct Handles {
+    cluster::Client client;
+    cluster::TopicHandle topic;
+    cluster::Queue queue;
+  };
 
-  Producer(core::PartitionId partition, int wake_fd) : partition_(partition), wake_fd_(wake_fd) {}
+  Producer(const ClientOptions& options, core::PartitionId partition, int wake_fd)
+      : options_(options), partition_(partition), wake_fd_(wake_fd) {}
+  base::Result<Handles> make() const;
   void call(Call wanted);
   void work();
   std::optional<BrokerEvent> carry_out(Call wanted);
+  base::Status make_anew();
+  bool stops();
   void take_reports(rd_kafka_event_t* event, std::vector<BrokerEvent>& events);
   /// The first error of all is told, once.
   void fail(rd_kafka_resp_err_t error, const std::string& doing);
 
+  const ClientOptions options_;
   const core::PartitionId partition_;
   const int wake_fd_;
-  cluster::Client client_;
-  cluster::TopicHandle topic_;
-  cluster::Queue queue_;
+  Handles handles_;           // until it is initialised, of `caller_`
+  int pause_ms_ = 0;          // before the next one is made; of `caller_`
+  bool initialised_ = false;  // as poll() has told
   std::optional<BrokerEvent> failure_;
   bool failure_told_ = false;
 
