@@ -11,13 +11,25 @@ namespace sandglass::engine::journal::kafka {
 namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
+/// With so many messages on their way librdkafka sends no others, and asks itself without a pause whether it
+/// may: what comes meanwhile is kept back here, and goes together.
+constexpr std::size_t kMostUndelivered = 5;
 constexpr std::uint64_t kFillerToken = 0;  // sequences begin at 1
 constexpr const char* kEnded = "the ownership of the partition has ended";
 
 }  // namespace
 
+/// Encodes at once, so that the messages of a batch are handed over in one go: the client's thread sends what
+/// it sees, and a request for the first of them alone costs as much as one for all.
 void Owner::submit(Ticket ticket, Batch batch) {
-  waiting_.push_back({.ticket = ticket, .batch = std::move(batch)});
+  Waiting waiting{.ticket = ticket, .batch = std::move(batch)};
+  waiting.messages.reserve(waiting.batch.records.size());
+  for (const core::OrderedRecord& record : waiting.batch.records) {
+    waiting.messages.push_back(encode_record(view_.journal(), Kind::record, record.link, submitted_chain_,
+                                             codec::encode_record(record.record)));
+    submitted_chain_ = record.link.chain;
+  }
+  waiting_.push_back(std::move(waiting));
 }
 
 void Owner::end(Completion completion, std::string why) {
@@ -43,9 +55,9 @@ void Owner::take(const BrokerEvent& event, base::MonotonicNs now_ns) {
 }
 
 void Owner::step(base::MonotonicNs now_ns, std::vector<Completed>& completed) {
+  if (!over_) produce_waiting(now_ns);  // first: the brokers work on it while the view is written
   apply_whole(completed);
   if (!over_) {
-    produce_waiting(now_ns);
     if (state_ == State::open && publish_due(now_ns)) state_ = State::draining;
     if (state_ == State::draining && undelivered_ == 0) {
       SG_CRASH_POINT("kafka.before_commit");
@@ -97,6 +109,7 @@ bool Owner::begin(base::MonotonicNs now_ns) {
 }
 
 void Owner::produce_waiting(base::MonotonicNs now_ns) {
+  if (undelivered_ >= kMostUndelivered) return;
   while (first_unproduced_ < waiting_.size() && (state_ == State::none || state_ == State::open)) {
     if (state_ == State::none && !begin(now_ns)) return;
     if (!produce(waiting_[first_unproduced_], now_ns)) return;
@@ -107,20 +120,13 @@ void Owner::produce_waiting(base::MonotonicNs now_ns) {
 
 /// True: all of it is with the broker.
 bool Owner::produce(Waiting& waiting, base::MonotonicNs now_ns) {
-  if (!chain_known_) {
-    produced_chain_ = rule_.head().chain;
-    chain_known_ = true;
-  }
-  while (waiting.produced < waiting.batch.records.size()) {
-    const core::OrderedRecord& record = waiting.batch.records[waiting.produced];
-    if (waiting.rows.size() == waiting.produced) waiting.rows.push_back(codec::encode_record(record.record));
-    const std::string& row = waiting.rows[waiting.produced];
-    const Message message = encode_record(view_.journal(), Kind::record, record.link, produced_chain_, row);
-    if (broker_.produce(message, record.link.sequence) != Taken::yes) return false;
-    produced_chain_ = record.link.chain;
+  while (waiting.produced < waiting.messages.size()) {
+    const Message& message = waiting.messages[waiting.produced];
+    if (broker_.produce(message, waiting.batch.records[waiting.produced].link.sequence) != Taken::yes)
+      return false;
     ++waiting.produced;
     ++undelivered_;
-    tail_bytes_ += row.size();
+    tail_bytes_ += message.value.size();
     last_record_ns_ = now_ns;
   }
   return true;
@@ -164,9 +170,10 @@ void Owner::apply_whole(std::vector<Completed>& completed) {
       rule_.wrote(record.link);
       std::vector<view::ViewChange> changes;
       if (at + 1 == waiting.batch.records.size()) changes = std::move(waiting.batch.view_changes);
-      counters_.bytes += waiting.rows[at].size();
+      std::string& row = waiting.messages[at].value;
+      counters_.bytes += row.size();
       counters_.puts += 2 + changes.size();
-      view_.add(record, std::move(waiting.rows[at]), std::move(changes), waiting.offset);
+      view_.add(record, std::move(row), std::move(changes), waiting.offset);
       ++at;
     }
     counters_.records += at;

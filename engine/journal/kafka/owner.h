@@ -38,7 +38,12 @@ class Owner {
  public:
   /// All must outlive this; the rule stands where the takeover ended.
   Owner(Broker& broker, AppliedView& view, ApplyRule& rule, OwnerOptions options)
-      : broker_(broker), view_(view), rule_(rule), options_(options), log_end_(view.position().offset) {}
+      : broker_(broker),
+        view_(view),
+        rule_(rule),
+        options_(options),
+        submitted_chain_(rule.head().chain),
+        log_end_(view.position().offset) {}
 
   void submit(Ticket ticket, Batch batch);
   void take(const BrokerEvent& event, base::MonotonicNs now_ns);
@@ -62,7 +67,7 @@ class Owner {
   struct Waiting {
     Ticket ticket = 0;
     Batch batch;
-    std::vector<std::string> rows;  // of the records, once they are encoded
+    std::vector<Message> messages;  // of the records
     std::size_t produced = 0;       // records that are with the broker
     std::size_t delivered = 0;
     std::int64_t offset = -1;  // of the newest delivered record
@@ -88,8 +93,7 @@ class Owner {
   base::MonotonicNs last_record_ns_ = 0;  // when a record was produced last
   std::size_t tail_bytes_ = 0;            // in the transaction
   std::size_t undelivered_ = 0;
-  base::Hash256 produced_chain_;  // of the newest record that is with the broker
-  bool chain_known_ = false;
+  base::Hash256 submitted_chain_;  // of the newest record
 
   std::deque<Waiting> waiting_;  // oldest first: with the broker, then those that are not yet
   std::size_t first_unproduced_ = 0;
