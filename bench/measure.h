@@ -1,6 +1,8 @@
 // What the benches reckon with. Thread rule: pure, but for the clock.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -16,6 +18,16 @@ inline double since_us(SteadyClock::time_point start) {
 
 inline double since_ms(SteadyClock::time_point start) {
   return since_us(start) / 1e3;
+}
+
+/// Processor time of this process so far, all threads together.
+inline double cpu_us() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto micros = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_usec);
+  };
+  return micros(usage.ru_utime) + micros(usage.ru_stime);
 }
 
 /// The value below which that share of all lies; 0 of none.

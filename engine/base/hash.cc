@@ -13,11 +13,28 @@
 namespace sandglass::engine::base {
 namespace {
 
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+constexpr std::array<std::int8_t, 256> make_digits() {
+  std::array<std::int8_t, 256> digits{};
+  digits.fill(-1);
+  for (int i = 0; i < 10; ++i) digits[static_cast<std::size_t>('0' + i)] = static_cast<std::int8_t>(i);
+  for (int i = 0; i < 6; ++i) {
+    digits[static_cast<std::size_t>('a' + i)] = digits[static_cast<std::size_t>('A' + i)] =
+        static_cast<std::int8_t>(10 + i);
+  }
+  return digits;
+}
+constexpr auto kDigits = make_digits();
+
+/// Two digits for each byte of `out`; false: others are among them.
+bool read_hex(std::string_view text, char* out) {
+  int seen = 0;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = kDigits[static_cast<std::uint8_t>(text[i])];
+    const int low = kDigits[static_cast<std::uint8_t>(text[i + 1])];
+    seen |= high | low;
+    *out++ = static_cast<char>(high * 16 + low);
+  }
+  return seen >= 0;
 }
 
 class Sha256Context {
@@ -39,27 +56,21 @@ class Sha256Context {
 }  // namespace
 
 std::string to_hex(std::string_view raw) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(raw.size() * 2);
+  static constexpr char kText[] = "0123456789abcdef";
+  std::string text(raw.size() * 2, '0');
+  char* out = text.data();
   for (const char c : raw) {
     const auto byte = static_cast<std::uint8_t>(c);
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
+    *out++ = kText[byte >> 4];
+    *out++ = kText[byte & 15];
   }
   return text;
 }
 
 std::optional<std::string> from_hex(std::string_view text) {
   if (text.size() % 2 != 0) return std::nullopt;
-  std::string raw;
-  raw.reserve(text.size() / 2);
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit_of(text[i]);
-    const int low = digit_of(text[i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    raw.push_back(static_cast<char>(high * 16 + low));
-  }
+  std::string raw(text.size() / 2, '\0');
+  if (!read_hex(text, raw.data())) return std::nullopt;
   return raw;
 }
 
@@ -68,8 +79,10 @@ std::string Hash256::hex() const {
 }
 
 std::optional<Hash256> Hash256::from_hex(std::string_view text) {
-  const auto raw = base::from_hex(text);
-  return raw ? from_bytes(*raw) : std::nullopt;
+  Hash256 hash;
+  if (text.size() != 2 * hash.bytes.size() || !read_hex(text, reinterpret_cast<char*>(hash.bytes.data())))
+    return std::nullopt;
+  return hash;
 }
 
 std::optional<Hash256> Hash256::from_bytes(std::string_view raw) {

@@ -125,8 +125,10 @@ base::Result<core::StoredRecord> decode_record(const core::StreamId& stream, std
 }
 
 std::string encode_order(const core::OrderLink& link) {
-  std::string row = link.stream.bytes();
-  row.reserve(row.size() + 20 + 64);
+  std::string row;
+  row.reserve(core::StreamId::kBytes + 20 + 64);
+  row.push_back(static_cast<char>(link.stream.kind));
+  row.append(reinterpret_cast<const char*>(link.stream.id.data()), link.stream.id.size());
   put_varint(row, link.stream_seq);
   put_varint(row, link.epoch);
   row += link.leaf.view();
@@ -156,8 +158,9 @@ base::Result<core::OrderLink> decode_order(core::Sequence sequence, std::string_
 }
 
 base::Hash256 leaf_hash(const core::StoredRecord& record) {
-  base::Sha256 hash;
-  base::Sha256 slot_hash;
+  // Made once: that costs as much as to hash the header of a step.
+  static thread_local base::Sha256 hash;
+  static thread_local base::Sha256 slot_hash;
   hash.update("sandglass leaf 1")
       .update_u64(record.format)
       .update_u64(record.header.size())
@@ -173,7 +176,7 @@ base::Hash256 leaf_hash(const core::StoredRecord& record) {
 
 base::Hash256 chain_hash(const base::Hash256& previous, core::PartitionId partition, core::Sequence sequence,
                          core::OwnerEpoch epoch, const base::Hash256& leaf) {
-  base::Sha256 hash;
+  static thread_local base::Sha256 hash;
   hash.update("sandglass chain 1").update(previous.view()).update_u64(partition).update_u64(sequence);
   return hash.update_u64(epoch).update(leaf.view()).finish();
 }

@@ -13,9 +13,12 @@ constexpr std::size_t kIndexPrefix = 2 + 2 + 1 + 8 + StreamKey::kBytes;
 
 template <class Int>
 void put(std::string& out, Int value) {
-  for (int shift = static_cast<int>(sizeof value - 1) * 8; shift >= 0; shift -= 8) {
-    out.push_back(static_cast<char>(value >> shift & 0xFF));
+  std::array<char, sizeof(Int)> raw;
+  for (char& byte : raw) {
+    byte = static_cast<char>(value >> (sizeof value - 1) * 8 & 0xFF);
+    value = static_cast<Int>(std::uint64_t{value} << 8);
   }
+  out.append(raw.data(), raw.size());
 }
 
 template <class Int>

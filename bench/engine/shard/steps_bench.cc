@@ -3,7 +3,6 @@
 // nothing, in process.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "bench/engine/shard/bench_engine.h"
+#include "bench/measure.h"
 #include "engine/base/check.h"
 #include "engine/base/log.h"
 #include "engine/base/unique_fd.h"
@@ -32,14 +32,7 @@ base::Status wrote_if_wanted(Marking* marking) {
 namespace sandglass::engine::shard {
 namespace {
 
-double cpu_us() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto micros = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_usec);
-  };
-  return micros(usage.ru_utime) + micros(usage.ru_stime);
-}
+using bench::cpu_us;
 
 /// Keeps `concurrent` runs of `length` steps going until `total` steps are done, and tells what a step has
 /// cost.

@@ -1,10 +1,12 @@
 #include "engine/journal/kafka/applied_view.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/codec/record.h"
 #include "engine/view/keys.h"
 #include "engine/view/read_row.h"
@@ -21,6 +23,7 @@ std::unexpected<base::Error> damaged(core::PartitionId partition, const std::str
 /// Records, their order and other rows are far from each other in the database, which takes neighbours one
 /// after the other in half the time. Of one key the last change counts, before and after.
 std::vector<view::ViewChange> in_key_order(std::vector<view::ViewChange> changes) {
+  if (std::ranges::is_sorted(changes, {}, &view::ViewChange::key)) return changes;
   std::vector<std::size_t> order(changes.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, [&](std::size_t left, std::size_t right) {
@@ -84,8 +87,8 @@ base::Result<std::optional<std::string>> AppliedView::row(const std::string& key
 }
 
 std::optional<base::Hash256> AppliedView::hash_of(core::Sequence sequence) const {
-  const auto pending = pending_hashes_.find(sequence);
-  if (pending != pending_hashes_.end()) return pending->second;
+  if (sequence >= first_pending_ && sequence - first_pending_ < pending_chains_.size())
+    return pending_chains_[sequence - first_pending_];
   const auto found = row(view::order_key(partition_, sequence));
   if (!found || !*found) return std::nullopt;
   const auto link = codec::decode_order(sequence, **found);
@@ -132,11 +135,13 @@ base::Result<std::vector<std::pair<core::Sequence, Message>>> AppliedView::messa
 void AppliedView::add(const core::OrderedRecord& record, std::string row,
                       std::vector<view::ViewChange> changes, std::int64_t offset) {
   const core::OrderLink& link = record.link;
+  if (pending_chains_.empty()) first_pending_ = link.sequence;
+  SG_CHECK(link.sequence == first_pending_ + pending_chains_.size(), "records are added in order");
+  pending_bytes_ += row.size();
   pending_.push_back({view::record_key(link.stream, link.stream_seq), std::move(row)});
-  pending_.push_back({view::order_key(partition_, link.sequence), codec::encode_order(link)});
-  pending_bytes_ += pending_[pending_.size() - 2].value->size();
+  pending_order_.push_back({view::order_key(partition_, link.sequence), codec::encode_order(link)});
+  pending_chains_.push_back(link.chain);
   add_rows(std::move(changes));
-  pending_hashes_[link.sequence] = link.chain;
   if (link.epoch > epoch_) epoch_ = pending_epoch_ = link.epoch;
   position_.offset = offset;
 }
@@ -163,14 +168,16 @@ base::Status AppliedView::flush() {
   if (pending_.empty() && position_ == written_position_) return {};
   if (pending_epoch_ != 0) pending_.push_back(owner_epoch_row(partition_, pending_epoch_));
   pending_.push_back({view::applied_key(partition_), encode_position(position_)});
-  pending_ = in_key_order(std::move(pending_));
-  const auto written = store_.write({&pending_, 1});
-  if (!written) return written;
-  written_position_ = position_;
+  // Keys of the order are behind all others, and in order as they are.
+  const std::array<std::vector<view::ViewChange>, 2> groups = {in_key_order(std::move(pending_)),
+                                                               std::move(pending_order_)};
   pending_.clear();
-  pending_hashes_.clear();
+  pending_order_.clear();
+  pending_chains_.clear();
   pending_epoch_ = 0;
   pending_bytes_ = 0;
+  if (const auto written = store_.write(groups); !written) return written;
+  written_position_ = position_;
   return {};
 }
 

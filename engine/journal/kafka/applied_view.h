@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,7 +81,7 @@ class AppliedView {
   void published(core::Sequence sequence, std::int64_t offset);
   void may_read_published_from(std::int64_t offset);
   std::size_t pending_bytes() const { return pending_bytes_; }
-  std::size_t pending_records() const { return pending_hashes_.size(); }
+  std::size_t pending_records() const { return pending_chains_.size(); }
   base::Status flush();
 
  private:
@@ -103,9 +102,11 @@ class AppliedView {
   Position written_position_;
 
   std::vector<view::ViewChange> pending_;
-  std::map<core::Sequence, base::Hash256> pending_hashes_;
-  core::OwnerEpoch epoch_ = 0;          // of the newest record
-  core::OwnerEpoch pending_epoch_ = 0;  // 0: unchanged
+  std::vector<view::ViewChange> pending_order_;  // rows of the order, by sequence
+  core::Sequence first_pending_ = 0;             // the sequence of the first of them
+  std::vector<base::Hash256> pending_chains_;    // of each of them
+  core::OwnerEpoch epoch_ = 0;                   // of the newest record
+  core::OwnerEpoch pending_epoch_ = 0;           // 0: unchanged
   std::size_t pending_bytes_ = 0;
 };
 

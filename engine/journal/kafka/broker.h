@@ -35,8 +35,8 @@ struct BrokerEvent {
   std::uint64_t token = 0;                // delivered: the message's; message, not_there: the reading's
   std::int64_t offset = -1;               // delivered
   Reading reading = Reading::everything;  // message, not_there
-  Message message;
-  std::string why;  // fenced, failed, not_there
+  ReadMessage message;                    // message
+  std::string why;                        // fenced, failed, not_there
 };
 
 enum class Taken : std::uint8_t { yes, full, refused };  // full: again after the next event

@@ -13,8 +13,8 @@ namespace {
 /// records, for all partitions of a node together.
 constexpr std::size_t kFlushBytes = 4 << 20;
 constexpr std::size_t kFlushRecords = 512;
-constexpr std::size_t kStartsEveryBytes = 32 << 20;
-constexpr std::size_t kMostStarts = 4;
+constexpr std::size_t kStartsEveryBytes = 1 << 20;
+constexpr std::size_t kMostStarts = 96;
 
 }  // namespace
 
@@ -26,8 +26,8 @@ CatchUp::CatchUp(AppliedView& view, const Projection& projection)
           [this](core::Sequence sequence) { return view_.hash_of(sequence); },
           is_moved(view.journal()) ? Epochs::unannounced : Epochs::announced) {}
 
-bool CatchUp::is_newest(const Message& message) const {
-  const auto envelope = decode_envelope(message);
+bool CatchUp::is_newest(const ReadMessage& message) const {
+  const auto& envelope = message.envelope;
   if (!envelope || !envelope->sequenced() || envelope->sequence != rule_.head().sequence) return false;
   const auto record = decode_record(*envelope, message.value, view_.partition());
   return record && envelope->journal == view_.journal() && record->link.chain == rule_.head().chain;
@@ -38,13 +38,13 @@ void CatchUp::begin(bool at_start) {
   met_ = 0;
 }
 
-base::Status CatchUp::take(const Message& message) {
-  const auto envelope = decode_envelope(message);
+base::Status CatchUp::take(ReadMessage message) {
+  const auto& envelope = message.envelope;
   Judgement judgement;
   std::optional<core::OrderedRecord> record;
   if (!envelope) {
     // What is newer than this program is never skipped (J4), unless it is another's.
-    if (envelope.error().code == base::Code::format_unknown && journal_of(message) == view_.journal())
+    if (envelope.error().code == base::Code::format_unknown && message.journal == view_.journal())
       return std::unexpected(envelope.error());
     judgement = rule_.judge_malformed(envelope.error().message);
   } else {
@@ -66,7 +66,7 @@ base::Status CatchUp::take(const Message& message) {
       return {};
     case Verdict::apply:
       met_ = envelope->sequence;
-      return apply(*envelope, message, std::move(*record));
+      return apply(std::move(message), std::move(*record));
     case Verdict::ignore:
       base::log(base::LogLevel::warning, "kafka_message_ignored",
                 {{"partition", view_.partition()},
@@ -87,13 +87,13 @@ base::Status CatchUp::take(const Message& message) {
                         "makes it anew from the topic");
 }
 
-base::Status CatchUp::apply(const Envelope& envelope, const Message& message, core::OrderedRecord record) {
+base::Status CatchUp::apply(ReadMessage message, core::OrderedRecord record) {
   std::vector<view::ViewChange> changes;
-  if (envelope.kind == Kind::record && projection_) {
+  if (message.envelope->kind == Kind::record && projection_) {
     if (auto status = projection_(view_.partition(), record, changes); !status) return status;
   }
-  view_.add(record, message.value, std::move(changes), message.offset);
   bytes_since_start_ += message.value.size();
+  view_.add(record, std::move(message.value), std::move(changes), message.offset);
   if (bytes_since_start_ >= kStartsEveryBytes) {
     bytes_since_start_ = 0;
     starts_.push_back(message.offset);

@@ -25,11 +25,11 @@ class CatchUp {
 
   /// Whether this is the message of the newest applied record. A reading that goes on begins with it, and so
   /// sees whether the log is still the one that it was applied from.
-  bool is_newest(const Message& message) const;
+  bool is_newest(const ReadMessage& message) const;
   /// A reading begins: at the newest applied record, or at the log's start.
   void begin(bool at_start);
 
-  base::Status take(const Message& message);
+  base::Status take(ReadMessage message);
   base::Status flush() { return view_.flush(); }
 
   ApplyRule& rule() { return rule_; }
@@ -38,12 +38,12 @@ class CatchUp {
   core::Sequence met() const { return met_; }
   /// The nonce of the fence that was met last.
   const std::string& fence() const { return fence_; }
-  /// Offsets, far apart, of records that were applied here lately: where a reading of what is published may
-  /// begin, the newest last. The unpublished tail is at most three of them long (J24).
+  /// Offsets of records that were applied here lately, a MiB of them between two: where a reading of what is
+  /// published may begin, the newest last. The unpublished tail is shorter than all of them (J24).
   const std::deque<std::int64_t>& starts() const { return starts_; }
 
  private:
-  base::Status apply(const Envelope& envelope, const Message& message, core::OrderedRecord record);
+  base::Status apply(ReadMessage message, core::OrderedRecord record);
 
   AppliedView& view_;
   const Projection& projection_;

@@ -326,7 +326,7 @@ void KafkaJournal::step(Part& part) {
       if (part.takeover->owned() && !part.owner)
         part.owner.emplace(*part.broker, part.view, part.catch_up.rule(), options_.owner);
     } else if (event.what == BrokerEvent::What::message) {
-      if (auto status = part.catch_up.take(event.message); !status) part.error = status.error();
+      if (auto status = part.catch_up.take(std::move(event.message)); !status) part.error = status.error();
     } else if (event.what != BrokerEvent::What::delivered) {
       part.error = base::Error{base::Code::unavailable, "the topic cannot be followed: " + event.why};
     }

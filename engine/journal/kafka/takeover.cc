@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engine/base/crash_point.h"
 #include "engine/base/log.h"
@@ -63,7 +64,7 @@ void Takeover::take(BrokerEvent& event, const Now& now) {
       return committed(now);
     case BrokerEvent::What::message:
       if (event.token != reading_) return;
-      if (stage_ == Stage::reading_everything) return take_everything(event.message, now);
+      if (stage_ == Stage::reading_everything) return take_everything(std::move(event.message), now);
       if (stage_ == Stage::reading_published) return take_published(event.message, now);
       return;
     case BrokerEvent::What::not_there:
@@ -132,11 +133,12 @@ void Takeover::read_everything(std::int64_t from) {
   broker_.read(Reading::everything, goes_on_ ? from : Broker::kLogStart, ++reading_);
 }
 
-void Takeover::take_everything(const Message& message, const Now& now) {
+void Takeover::take_everything(ReadMessage message, const Now& now) {
   if (goes_on_ && !catch_up_.is_newest(message)) return read_everything(Broker::kLogStart);
   goes_on_ = false;
-  if (auto status = catch_up_.take(message); !status) return fail(status.error());
-  if (message.offset >= fence_offset_ && catch_up_.fence() == options_.nonce) everything_read(now);
+  const std::int64_t offset = message.offset;
+  if (auto status = catch_up_.take(std::move(message)); !status) return fail(status.error());
+  if (offset >= fence_offset_ && catch_up_.fence() == options_.nonce) everything_read(now);
 }
 
 void Takeover::everything_read(const Now& now) {
@@ -190,14 +192,17 @@ void Takeover::read_published(const Now& now) {
   published_ = 0;
   published_offset_ = -1;
   deadline_ns_ = now.monotonic_ns + options_.published_deadline_ms * kNsPerMs;
+  // What is not published is mostly short, and never read more than twice for the place where it begins.
+  const std::size_t back = std::min(std::exchange(reach_, 2 * reach_), starts_.size());
+  starts_.resize(starts_.size() - back + 1);
   const std::int64_t from = starts_.back();
   starts_.pop_back();
   broker_.read(Reading::published, from, ++reading_);
 }
 
-void Takeover::take_published(const Message& message, const Now& now) {
+void Takeover::take_published(const ReadMessage& message, const Now& now) {
   deadline_ns_ = now.monotonic_ns + options_.published_deadline_ms * kNsPerMs;
-  const auto envelope = decode_envelope(message);
+  const auto& envelope = message.envelope;
   if (!envelope || envelope->journal != view_.journal()) return;
   if (envelope->kind == Kind::fence && envelope->nonce == options_.nonce) {
     if (!any_published_ && !starts_.empty()) return read_published(now);

@@ -85,11 +85,11 @@ class Takeover {
   void begin_transaction();
   void write_fence();
   void read_everything(std::int64_t from);
-  void take_everything(const Message& message, const Now& now);
+  void take_everything(ReadMessage message, const Now& now);
   void everything_read(const Now& now);
   base::Status check_moves();
   void read_published(const Now& now);
-  void take_published(const Message& message, const Now& now);
+  void take_published(const ReadMessage& message, const Now& now);
   void published_found(const Now& now);
   void publish(const Now& now);
   bool publish_tail();
@@ -115,6 +115,7 @@ class Takeover {
   // Offsets for the published reading to begin at, the best one last; what is published is always a prefix of
   // the order, so the first record that it shows tells of all before it.
   std::vector<std::int64_t> starts_;
+  std::size_t reach_ = 1;  // the next reading begins so many of them back
   bool any_published_ = false;
   core::Sequence published_ = 0;
   std::int64_t published_offset_ = -1;

@@ -1,5 +1,6 @@
 #include "engine/journal/kafka/wire.h"
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <charconv>
@@ -35,6 +36,17 @@ Message make(std::string_view journal_id, Kind kind_of) {
   return message;
 }
 
+std::vector<HeaderView> headers_of(const Message& message) {
+  std::vector<HeaderView> headers;
+  headers.reserve(message.headers.size());
+  for (const Header& header : message.headers) headers.push_back({header.name, header.value});
+  return headers;
+}
+
+MessageView view_of(const Message& message, const std::vector<HeaderView>& headers) {
+  return {.offset = message.offset, .key = message.key, .value = message.value, .headers = headers};
+}
+
 std::unexpected<base::Error> damaged(std::int64_t offset, const std::string& what) {
   return base::fail(base::Code::record_damaged,
                     "the message at offset " + std::to_string(offset) + " is not one of a journal: " + what);
@@ -51,22 +63,30 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
+/// Hex digits are written in one way.
+bool has_capitals(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
 /// The headers of ours, each at most once.
 struct Fields {
   std::array<std::string_view, kFields> values;
   std::bitset<kFields> there;
 
-  base::Status take(const Message& message) {
+  base::Status take(const MessageView& message) {
     bool newer = false;
-    for (const Header& header : message.headers) {
+    std::size_t next = 0;  // they stand in this order when we have written them
+    for (const HeaderView& header : message.headers) {
       if (!header.name.starts_with(kPrefix)) continue;
-      std::size_t field = 0;
+      std::size_t field = next < kFields && kNames[next] == header.name ? next : 0;
       while (field < kFields && kNames[field] != header.name) ++field;
+      next = field + 1;
       if (field == kFields) {
         newer = true;
         continue;
       }
-      if (there[field]) return damaged(message.offset, "header " + header.name + " stands there twice");
+      if (there[field])
+        return damaged(message.offset, "header " + std::string(header.name) + " stands there twice");
       there[field] = true;
       values[field] = header.value;
     }
@@ -91,6 +111,42 @@ struct Fields {
     return there == all;
   }
 };
+
+base::Result<Envelope> envelope_of(const MessageView& message) {
+  Fields fields;
+  if (auto status = fields.take(message); !status) return std::unexpected(status.error());
+  Envelope envelope{.journal = std::string(fields.values[journal])};
+  bool known = false;
+  for (const auto& [value, name] : kKinds) {
+    if (name != fields.values[kind]) continue;
+    envelope.kind = value;
+    known = true;
+  }
+  if (!known) return damaged(message.offset, "its kind is unknown");
+  if (!envelope.sequenced()) {
+    const bool fence = envelope.kind == Kind::fence;
+    if (!(fence ? fields.only({nonce}) : fields.only({})) || !message.key.empty() || !message.value.empty())
+      return damaged(message.offset, "a fence or filler has more or less than it must");
+    envelope.nonce = fields.values[nonce];
+    return envelope;
+  }
+  if (!fields.only({epoch, sequence, previous, stream_seq}))
+    return damaged(message.offset, "a record has more or fewer headers than it must");
+  const auto epoch_number = parse_number(fields.values[epoch]);
+  const auto sequence_number = parse_number(fields.values[sequence]);
+  const auto stream_number = parse_number(fields.values[stream_seq]);
+  const auto before = base::Hash256::from_hex(fields.values[previous]);
+  const auto stream = core::StreamId::parse(message.key);
+  if (!epoch_number || !sequence_number || !stream_number || !before || has_capitals(fields.values[previous]))
+    return damaged(message.offset, "a number or hash in its headers is malformed");
+  if (!stream || has_capitals(message.key)) return damaged(message.offset, "its key is not a stream id");
+  envelope.epoch = *epoch_number;
+  envelope.sequence = *sequence_number;
+  envelope.previous = *before;
+  envelope.stream = *stream;
+  envelope.stream_seq = *stream_number;
+  return envelope;
+}
 
 }  // namespace
 
@@ -117,47 +173,27 @@ Message encode_filler(std::string_view journal_id) {
 }
 
 base::Result<Envelope> decode_envelope(const Message& message) {
-  Fields fields;
-  if (auto status = fields.take(message); !status) return std::unexpected(status.error());
-  Envelope envelope{.journal = std::string(fields.values[journal])};
-  bool known = false;
-  for (const auto& [value, name] : kKinds) {
-    if (name != fields.values[kind]) continue;
-    envelope.kind = value;
-    known = true;
-  }
-  if (!known) return damaged(message.offset, "its kind is unknown");
-  if (!envelope.sequenced()) {
-    const bool fence = envelope.kind == Kind::fence;
-    if (!(fence ? fields.only({nonce}) : fields.only({})) || !message.key.empty() || !message.value.empty())
-      return damaged(message.offset, "a fence or filler has more or less than it must");
-    envelope.nonce = fields.values[nonce];
-    return envelope;
-  }
-  if (!fields.only({epoch, sequence, previous, stream_seq}))
-    return damaged(message.offset, "a record has more or fewer headers than it must");
-  const auto epoch_number = parse_number(fields.values[epoch]);
-  const auto sequence_number = parse_number(fields.values[sequence]);
-  const auto stream_number = parse_number(fields.values[stream_seq]);
-  const auto before = base::Hash256::from_hex(fields.values[previous]);
-  const auto stream = core::StreamId::parse(message.key);
-  if (!epoch_number || !sequence_number || !stream_number || !before ||
-      before->hex() != fields.values[previous])
-    return damaged(message.offset, "a number or hash in its headers is malformed");
-  if (!stream || stream->text() != message.key) return damaged(message.offset, "its key is not a stream id");
-  envelope.epoch = *epoch_number;
-  envelope.sequence = *sequence_number;
-  envelope.previous = *before;
-  envelope.stream = *stream;
-  envelope.stream_seq = *stream_number;
-  return envelope;
+  const std::vector<HeaderView> headers = headers_of(message);
+  return envelope_of(view_of(message, headers));
 }
 
 std::string_view journal_of(const Message& message) {
-  for (const Header& header : message.headers) {
-    if (header.name == kNames[journal]) return header.value;
-  }
-  return {};
+  const auto named = std::ranges::find(message.headers, kNames[journal], &Header::name);
+  return named == message.headers.end() ? std::string_view() : std::string_view(named->value);
+}
+
+ReadMessage read_message(const Message& message) {
+  const std::vector<HeaderView> headers = headers_of(message);
+  return read_message(view_of(message, headers));
+}
+
+ReadMessage read_message(const MessageView& message) {
+  ReadMessage read{
+      .offset = message.offset, .value = std::string(message.value), .envelope = envelope_of(message)};
+  if (read.envelope) return read;
+  const auto named = std::ranges::find(message.headers, kNames[journal], &HeaderView::name);
+  if (named != message.headers.end()) read.journal = named->value;
+  return read;
 }
 
 base::Result<core::OrderedRecord> decode_record(const Envelope& envelope, std::string_view value,

@@ -29,6 +29,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,18 @@ struct Message {
   std::vector<Header> headers;
 };
 
+/// The same where it lies: the bytes are another's.
+struct HeaderView {
+  std::string_view name;
+  std::string_view value;
+};
+struct MessageView {
+  std::int64_t offset = -1;
+  std::string_view key;
+  std::string_view value;
+  std::span<const HeaderView> headers;
+};
+
 enum class Kind : std::uint8_t { record, epoch, fence, filler };
 
 /// What the headers and the key say; nothing of it is checked against the value.
@@ -71,6 +84,14 @@ struct Envelope {
   bool sequenced() const { return kind == Kind::record || kind == Kind::epoch; }
 };
 
+/// What is left of a message once it is read from the log.
+struct ReadMessage {
+  std::int64_t offset = -1;
+  std::string value;
+  base::Result<Envelope> envelope;
+  std::string journal;  // whose it says it is, where the envelope cannot be read
+};
+
 /// `row`: the record's stored bytes.
 Message encode_record(std::string_view journal, Kind kind, const core::OrderLink& link,
                       const base::Hash256& previous, std::string row);
@@ -80,6 +101,8 @@ Message encode_filler(std::string_view journal);
 base::Result<Envelope> decode_envelope(const Message& message);
 /// Whose message it says it is, of whatever format; empty: nobody's.
 std::string_view journal_of(const Message& message);
+ReadMessage read_message(const MessageView& message);
+ReadMessage read_message(const Message& message);
 /// The record of a sequenced envelope, with leaf and chain hash computed from its bytes.
 base::Result<core::OrderedRecord> decode_record(const Envelope& envelope, std::string_view value,
                                                 core::PartitionId partition);

@@ -156,8 +156,10 @@ base::Result<KafkaOpened> open_kafka_journal(const StorageOptions& options, bool
   if (!topic) return std::unexpected(topic.error());
   const auto journal_id = find_journal_id(options, *settings, topic->cluster);
   if (!journal_id) return std::unexpected(journal_id.error());
-  auto brokers = kafka::client::KafkaClient::open(
-      {.settings = std::move(*settings), .topic = wanted.topic, .journal_id = *journal_id});
+  auto brokers = kafka::client::KafkaClient::open({.settings = std::move(*settings),
+                                                   .topic = wanted.topic,
+                                                   .journal_id = *journal_id,
+                                                   .partitions = options.config.engine.partitions});
   if (!brokers) return std::unexpected(brokers.error());
   storage.brokers = std::move(*brokers);
   if (auto status = check_place(options, *journal_id); !status) return std::unexpected(status.error());

@@ -177,6 +177,42 @@ void takeover_by_a_warm_standby(benchmark::State& state) {
 }
 BENCHMARK(takeover_by_a_warm_standby)->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
 
+/// The same without brokers: messages that a client has already got are checked and written to an empty view.
+void view_from_messages_at_hand(benchmark::State& state) {
+  constexpr std::size_t kRecords = 256 * kBatch;
+  Writer writer(0, {.epoch = 1, .chain = codec::genesis_chain(kMeta.journal_id, 0)});
+  std::vector<ReadMessage> messages;
+  base::Hash256 previous = writer.at().chain;
+  messages.reserve(kRecords);
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    const core::OrderedRecord each = writer.next(kRecordBytes);
+    messages.push_back(read_message(encode_record(kMeta.journal_id, i == 0 ? Kind::epoch : Kind::record,
+                                                  each.link, previous, codec::encode_record(each.record))));
+    messages.back().offset = static_cast<std::int64_t>(i);
+    previous = each.link.chain;
+  }
+  double seconds = 0;
+  for (auto _ : state) {
+    const tests::support::TempFolder folder("/var/tmp");
+    auto database = *view::Database::open({.path = folder.file("view"), .log = false});
+    const view::RocksView rows(*database, 0);
+    auto opened = AppliedView::open(
+        {.view = rows, .write = [&](auto groups) { return database->write(groups); }}, kMeta, 0);
+    const Projection none;
+    CatchUp catch_up(*opened, none);
+    catch_up.begin(true);
+    auto got = messages;
+    const auto start = SteadyClock::now();
+    for (ReadMessage& message : got) SG_CHECK(catch_up.take(std::move(message)), "a message is refused");
+    SG_CHECK(catch_up.flush(), "the view cannot be written");
+    seconds += since_us(start) / 1e6;
+    SG_CHECK(catch_up.rule().head().sequence == kRecords, "records are missing");
+  }
+  state.counters["records_per_second"] = static_cast<double>(state.iterations()) * kRecords / seconds;
+}
+BENCHMARK(view_from_messages_at_hand)->Iterations(5)->Unit(benchmark::kMillisecond);
+
+/// The whole takeover, and of it the readings alone.
 void view_from_the_topic_alone(benchmark::State& state) {
   const std::string topic = make_test_topic(KafkaStore::bootstrap());
   Bench owner(topic);
@@ -187,16 +223,24 @@ void view_from_the_topic_alone(benchmark::State& state) {
     owner.drain(kBatchesInFlight);
   }
   owner.drain(0);
-  double seconds = 0;
+  double all_us = 0;
+  double reading_us = 0;
+  double used_us = 0;
   for (auto _ : state) {
     Bench anew(topic);
+    const double used = bench::cpu_us();
     const auto start = SteadyClock::now();
     const Ownership owned = anew.own();
-    seconds += since_us(start) / 1e6;
+    all_us += since_us(start);
+    used_us += bench::cpu_us() - used;
+    const Takeover::Times times = anew.journal().takeover_times(0);
+    reading_us += static_cast<double>(times.found - times.fenced) / 1e3;
     SG_CHECK(owned.last_sequence > kBatches * kBatch, "records are missing");
   }
-  state.counters["records_per_second"] =
-      static_cast<double>(state.iterations()) * kBatches * kBatch / seconds;
+  const double records = static_cast<double>(state.iterations()) * kBatches * kBatch;
+  state.counters["records_per_second"] = records / all_us * 1e6;
+  state.counters["read_records_per_second"] = records / reading_us * 1e6;
+  state.counters["cpu_per_record_us"] = used_us / records;
 }
 BENCHMARK(view_from_the_topic_alone)->Iterations(3)->Unit(benchmark::kMillisecond);
 

@@ -24,7 +24,8 @@ namespace sandglass::engine::journal::kafka::client {
 struct ClientOptions {
   cluster::Settings settings;
   std::string topic;
-  std::string journal_id;  // transactional ids begin with it
+  std::string journal_id;        // transactional ids begin with it
+  std::uint16_t partitions = 1;  // of the topic: what is read ahead is shared among them
   std::int64_t transaction_timeout_ms = 60'000;
   std::int64_t delivery_timeout_ms = 30'000;  // then what was produced is unknown
 };

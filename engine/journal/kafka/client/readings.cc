@@ -11,23 +11,13 @@ namespace sandglass::engine::journal::kafka::client {
 namespace {
 
 constexpr std::size_t kMessagesAtOnce = 1000;
+/// Of all partitions together. librdkafka reads ahead up to the lesser of both, and having reached it looks
+/// again only after a second: they are what the fastest reader takes in that time.
+constexpr std::size_t kAheadKbytes = 96 << 10;
+constexpr std::size_t kAheadMessages = 400'000;
 
-std::string text_of(const void* bytes, std::size_t size) {
-  return size == 0 ? std::string() : std::string(static_cast<const char*>(bytes), size);
-}
-
-Message message_of(const rd_kafka_message_t& in) {
-  Message message{
-      .offset = in.offset, .key = text_of(in.key, in.key_len), .value = text_of(in.payload, in.len)};
-  rd_kafka_headers_t* headers = nullptr;
-  if (rd_kafka_message_headers(&in, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR) return message;
-  message.headers.reserve(rd_kafka_header_cnt(headers));
-  const char* name = nullptr;
-  const void* value = nullptr;
-  std::size_t size = 0;
-  for (std::size_t i = 0; rd_kafka_header_get_all(headers, i, &name, &value, &size) == 0; ++i)
-    message.headers.push_back({name, text_of(value, size)});
-  return message;
+std::string_view bytes_of(const void* bytes, std::size_t size) {
+  return {static_cast<const char*>(bytes), size};
 }
 
 }  // namespace
@@ -35,7 +25,8 @@ Message message_of(const rd_kafka_message_t& in) {
 base::Result<std::unique_ptr<Consumer>> Consumer::open(const ClientOptions& options, Reading reading) {
   auto conf = cluster::client_conf(options.settings);
   if (!conf) return std::unexpected(conf.error());
-  const std::pair<const char*, const char*> settings[] = {
+  const auto share = [&](std::size_t of_all) { return std::to_string(of_all / options.partitions + 1); };
+  const std::pair<const char*, std::string> settings[] = {
       {"isolation.level", reading == Reading::published ? "read_committed" : "read_uncommitted"},
       {"auto.offset.reset", "error"},
       {"enable.auto.commit", "false"},
@@ -44,7 +35,9 @@ base::Result<std::unique_ptr<Consumer>> Consumer::open(const ClientOptions& opti
       {"allow.auto.create.topics", "false"},
       {"fetch.wait.max.ms", "100"},
       {"fetch.error.backoff.ms", "50"},
-      {"queued.max.messages.kbytes", "16384"},
+      {"queued.max.messages.kbytes", share(kAheadKbytes)},
+      {"queued.min.messages", share(kAheadMessages)},
+      {"fetch.message.max.bytes", "4194304"},
       {"reconnect.backoff.ms", "20"},
       {"reconnect.backoff.max.ms", "1000"},
       {"topic.metadata.refresh.fast.interval.ms", "50"},
@@ -102,6 +95,22 @@ void PartitionReading::poll(std::vector<BrokerEvent>& events) {
   }
 }
 
+ReadMessage PartitionReading::read(const rd_kafka_message_t& message) {
+  headers_.clear();
+  rd_kafka_headers_t* headers = nullptr;
+  if (rd_kafka_message_headers(&message, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    const char* name = nullptr;
+    const void* value = nullptr;
+    std::size_t size = 0;
+    for (std::size_t i = 0; rd_kafka_header_get_all(headers, i, &name, &value, &size) == 0; ++i)
+      headers_.push_back({name, bytes_of(value, size)});
+  }
+  return read_message({.offset = message.offset,
+                       .key = bytes_of(message.key, message.key_len),
+                       .value = bytes_of(message.payload, message.len),
+                       .headers = headers_});
+}
+
 void PartitionReading::take(const rd_kafka_message_t& message, std::vector<BrokerEvent>& events) {
   const std::string text = message.err == 0 ? "" : rd_kafka_message_errstr(&message);
   switch (message.err) {
@@ -109,7 +118,7 @@ void PartitionReading::take(const rd_kafka_message_t& message, std::vector<Broke
       events.push_back({.what = BrokerEvent::What::message,
                         .token = token_,
                         .reading = consumer_.reading(),
-                        .message = message_of(message)});
+                        .message = read(message)});
       return;
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
     case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:

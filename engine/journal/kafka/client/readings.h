@@ -44,13 +44,15 @@ class PartitionReading {
 
  private:
   void take(const rd_kafka_message_t& message, std::vector<BrokerEvent>& events);
+  ReadMessage read(const rd_kafka_message_t& message);
 
   Consumer& consumer_;
   const core::PartitionId partition_;
   const std::uint64_t token_;
   const int wake_fd_;
   cluster::Queue queue_;
-  std::string refused_;  // why it could not begin
+  std::string refused_;              // why it could not begin
+  std::vector<HeaderView> headers_;  // of the message at hand
 };
 
 }  // namespace sandglass::engine::journal::kafka::client

@@ -181,7 +181,7 @@ class SimBroker final : public Broker {
       events.push_back({.what = BrokerEvent::What::message,
                         .token = read.token,
                         .reading = reading,
-                        .message = entry.message});
+                        .message = read_message(entry.message)});
     }
   }
 

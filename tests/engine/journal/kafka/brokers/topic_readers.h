@@ -70,7 +70,7 @@ class TopicReaders {
   void take(const BrokerEvent& event) {
     const bool published = event.reading == Reading::published;
     Follower& follower = published ? published_ : everything_;
-    const auto envelope = decode_envelope(event.message);
+    const auto& envelope = event.message.envelope;
     ASSERT_TRUE(envelope) << envelope.error().message;
     std::optional<base::Hash256> hash;
     if (envelope->sequenced()) {
