@@ -61,10 +61,12 @@ class SimNode {
     view_.crash(log_.random());
   }
   /// A record of a client, if this node serves.
-  void write() {
+  void write(std::size_t padding = 0) {
     Batch batch{.partition = kPartition};
     for (std::uint64_t left = 1 + base::draw_below(log_.random(), 3); left > 0; --left)
-      batch.records.push_back(life_->writer.record("record " + std::to_string(log_.random().next())).record);
+      batch.records.push_back(
+          life_->writer.record("record " + std::to_string(log_.random().next()) + std::string(padding, '.'))
+              .record);
     const core::OrderLink& last = batch.records.back().link;
     batch.view_changes.push_back({"state", std::to_string(last.sequence)});
     life_->submitted.push_back({last.sequence, last.chain});
@@ -101,6 +103,7 @@ class SimNode {
     if (life_->owner->over()) die({base::Code::outcome_unknown, "over"});
   }
 
+  OwnerOptions owner_options{.publish_interval_ms = 100, .idle_ms = 500, .max_tail_bytes = 2000};
   std::optional<Completion> last_completion;  // of a batch that did not become durable
 
  private:
@@ -125,8 +128,7 @@ class SimNode {
     life_->broker = std::make_unique<SimBroker>(log_, faults);
   }
   void serve() {
-    life_->owner.emplace(*life_->broker, life_->view, life_->catch_up->rule(),
-                         OwnerOptions{.publish_interval_ms = 100, .idle_ms = 500, .max_tail_bytes = 2000});
+    life_->owner.emplace(*life_->broker, life_->view, life_->catch_up->rule(), owner_options);
     life_->writer = HistoryWriter(head());
   }
   void die(base::Error error) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "engine/view/keys.h"
@@ -35,9 +36,9 @@ class World {
   void settle(SimNode& node) {
     for (int i = 0; i < 100'000 && node.lives() && !node.serves(); ++i) step(node);
   }
-  void write(SimNode& node, int batches) {
+  void write(SimNode& node, int batches, std::size_t padding = 0) {
     const std::size_t before = acknowledged_.size();
-    for (int i = 0; i < batches; ++i) node.write();
+    for (int i = 0; i < batches; ++i) node.write(padding);
     for (int i = 0;
          i < 100'000 && node.lives() && acknowledged_.size() < before + static_cast<std::size_t>(batches);
          ++i)
@@ -46,6 +47,12 @@ class World {
   /// So long that everything is published.
   void rest(SimNode& node) {
     for (int i = 0; i < 400; ++i) step(node);
+  }
+
+  std::uint64_t unpublished() const {
+    return static_cast<std::uint64_t>(std::ranges::count_if(log_.entries(), [](const SimEntry& entry) {
+      return entry.state == SimEntry::State::open && decode_envelope(entry.message)->sequenced();
+    }));
   }
 
   void check() {
@@ -86,6 +93,25 @@ TEST(KafkaTakeover, ANewPartitionBeginsWithAnEpoch) {
   EXPECT_EQ(world.node(0).head().sequence, 1u);
   EXPECT_EQ(world.node(0).head().epoch, 1u);
   world.check();
+}
+
+/// It is looked for from the newest MiB on, then farther and farther back.
+TEST(KafkaTakeover, OfALongHistoryExactlyTheUnpublishedTailIsPublishedAgain) {
+  for (std::uint64_t seed = 20; seed < 26; ++seed) {
+    World world(seed);
+    world.node(0).owner_options = {
+        .publish_interval_ms = 1'000'000, .idle_ms = 1'000'000, .max_tail_bytes = 8 << 20};
+    world.take_over(world.node(0));
+    world.settle(world.node(0));
+    world.write(world.node(0), 24, 300'000);
+    const std::uint64_t unpublished = world.unpublished();
+    world.node(0).crash();
+    world.take_over(world.node(1));
+    world.settle(world.node(1));
+    ASSERT_TRUE(world.node(1).serves()) << world.node(1).stand();
+    EXPECT_EQ(world.node(1).takeover()->published_again(), unpublished) << "seed " << seed;
+    world.check();
+  }
 }
 
 TEST(KafkaTakeover, TheUnpublishedTailIsPublishedAgainByteForByte) {
