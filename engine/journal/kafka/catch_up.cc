@@ -38,6 +38,12 @@ void CatchUp::begin(bool at_start) {
   met_ = 0;
 }
 
+/// From the start on they are met one after the other: behind a gap nothing counts, though it may follow what
+/// the view has.
+void CatchUp::meet(core::Sequence sequence) {
+  if (!from_start_ || sequence <= met_ + 1) met_ = std::max(met_, sequence);
+}
+
 base::Status CatchUp::take(ReadMessage message) {
   const auto& envelope = message.envelope;
   Judgement judgement;
@@ -61,11 +67,11 @@ base::Status CatchUp::take(ReadMessage message) {
       if (envelope->kind == Kind::fence) fence_ = envelope->nonce;
       return {};
     case Verdict::skip:
-      if (!from_start_ || envelope->sequence <= met_ + 1) met_ = std::max(met_, envelope->sequence);
+      meet(envelope->sequence);
       if (envelope->sequence == rule_.head().sequence) view_.moved(message.offset);
       return {};
     case Verdict::apply:
-      met_ = envelope->sequence;
+      meet(envelope->sequence);
       return apply(std::move(message), std::move(*record));
     case Verdict::ignore:
       base::log(base::LogLevel::warning, "kafka_message_ignored",

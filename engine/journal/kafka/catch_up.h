@@ -34,7 +34,7 @@ class CatchUp {
 
   ApplyRule& rule() { return rule_; }
   const ApplyRule& rule() const { return rule_; }
-  /// The newest sequence that was met in the log, applied now or before.
+  /// The newest sequence that was met in the log without a gap, applied now or before.
   core::Sequence met() const { return met_; }
   /// The nonce of the fence that was met last.
   const std::string& fence() const { return fence_; }
@@ -43,6 +43,7 @@ class CatchUp {
   const std::deque<std::int64_t>& starts() const { return starts_; }
 
  private:
+  void meet(core::Sequence sequence);
   base::Status apply(ReadMessage message, core::OrderedRecord record);
 
   AppliedView& view_;
