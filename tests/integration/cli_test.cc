@@ -191,7 +191,7 @@ TEST_F(CommandLine, EndsOfRunsAreExitCodes) {
   EXPECT_EQ(sandglass({"watch", run}).status, status_of(Exit::run_cancelled));
   EXPECT_EQ(sandglass({"cancel", run}).status, status_of(Exit::refused));
   EXPECT_EQ(sandglass({"show", "run-" + std::string(32, '0')}).status, status_of(Exit::not_found));
-  EXPECT_EQ(sandglass({"show", "nonsense"}).status, status_of(Exit::refused));
+  EXPECT_EQ(sandglass({"show", "nonsense"}).status, status_of(Exit::usage));
   EXPECT_EQ(sandglass({"artifact", "get", run, "none"}).status, status_of(Exit::not_found));
 }
 
