@@ -253,15 +253,23 @@ void Lease::rebalance(rd_kafka_event_t* event) {
   }
   const bool lost = rd_kafka_assignment_lost(member_.get()) != 0;
   rd_kafka_assign(member_.get(), nullptr);
-  if (lost) lose("the brokers have heard nothing of it for " + std::to_string(options_.session_ms) + " ms");
+  if (lost)
+    return lose("the brokers have heard nothing of it for " + std::to_string(options_.session_ms) + " ms");
+  // The group gives its partitions anew because another engine has joined it: one that was told to take over.
+  // Whom it gives the first one is decided by names; and who has nothing to write would not meet the fence.
+  if (has_it()) lose("another engine has joined its group to take over");
+}
+
+bool Lease::has_it() {
+  const std::lock_guard lock(mutex_);
+  return standing_.state == State::ours;
 }
 
 void Lease::assigned(bool ours) {
-  bool had = false;
+  const bool had = has_it();
   bool taking = false;
   {
     const std::lock_guard lock(mutex_);
-    had = standing_.state == State::ours;
     taking = taking_ && !ours;
     if (ours) taking_ = false;
   }
@@ -273,10 +281,9 @@ void Lease::assigned(bool ours) {
 }
 
 void Lease::lose(const std::string& why) {
-  bool had = false;
+  const bool had = has_it();
   {
     const std::lock_guard lock(mutex_);
-    had = standing_.state == State::ours;
     taking_ = false;
   }
   leave();

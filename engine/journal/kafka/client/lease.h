@@ -5,10 +5,10 @@
 //      └──────nobody has it──────┼──────────────────────────────────┘ another was faster
 //
 // An engine joins the group only when nobody else is in it, so that none loses its place because another
-// comes; of several that join at once, the one that is assigned partition 0 has the lease. Membership is
-// static: an engine that starts again has its place at once, and one that has ended keeps it until its
-// session has ended. Nothing is read through the group. The name of a member says what others must know of
-// it.
+// comes; of several that join at once, the one that is assigned partition 0 has the lease. One that is told
+// to take over joins all the same, and with that ends the lease of the one that has it. Membership is static:
+// an engine that starts again has its place at once, and one that has ended keeps it until its session has
+// ended. Nothing is read through the group. The name of a member says what others must know of it.
 //
 // The lease decides who tries. What keeps a former owner out is the fence (J25), not this.
 //
@@ -78,6 +78,7 @@ class Lease {
   void join();
   void leave();
   void listen();
+  bool has_it();
   void rebalance(rd_kafka_event_t* event);
   void assigned(bool ours);
   void lose(const std::string& why);
