@@ -127,6 +127,7 @@ class KafkaStandby(KafkaCase):
         self.assertEqual(first.stop(), 0)
         self.finish(self.other_cli, second, self.other_data)
 
+    # FR-28
     def test_one_that_stands_by_takes_over_when_it_is_told_to(self):
         first = self.server(config=self.configuration("ordered"))
         second = self.other("ordered")
