@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "engine/base/crc32c.h"
 #include "engine/base/data_folder.h"
 #include "engine/journal/kafka/applied_view.h"
+#include "engine/journal/rows/lines.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/view/keys.h"
 #include "engine/view/read_row.h"
@@ -25,28 +25,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string checksum_line(std::string_view text) {
-  return "crc32c " + std::to_string(base::crc32c(text)) + "\n";
-}
-
-/// "word value\n" at the front → value.
-std::optional<std::string> take_value(std::string_view& rest, std::string_view word) {
-  const std::size_t end = rest.find('\n');
-  if (end == std::string_view::npos || !rest.starts_with(word) || word.size() >= end ||
-      rest[word.size()] != ' ')
-    return std::nullopt;
-  std::string value(rest.substr(word.size() + 1, end - word.size() - 1));
-  rest.remove_prefix(end + 1);
-  return value;
-}
-
 }  // namespace
 
 std::string encode_place(const Place& place) {
   std::string text(kFirstLine);
   text += "journal " + place.journal + "\ntopic " + one_line(place.topic) + "\nbrokers " +
           one_line(place.brokers) + "\n";
-  return text + checksum_line(text);
+  return with_checksum(std::move(text));
 }
 
 base::Result<Place> decode_place(std::string_view text) {
@@ -54,10 +39,9 @@ base::Result<Place> decode_place(std::string_view text) {
       base::Code::record_damaged,
       "the file that names the topic of this folder's history is damaged; remove it, and start the server "
       "with the configuration that it had: it is written again");
-  const std::size_t last = text.rfind("crc32c ");
-  if (last == std::string_view::npos || text.substr(last) != checksum_line(text.substr(0, last)))
-    return damaged;
-  std::string_view rest = text.substr(0, last);
+  const auto whole = without_checksum(text);
+  if (!whole) return damaged;
+  std::string_view rest = *whole;
   if (!rest.starts_with(kFirstLine)) return damaged;
   rest.remove_prefix(kFirstLine.size());
   auto journal = take_value(rest, "journal");

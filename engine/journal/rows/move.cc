@@ -1,10 +1,10 @@
 #include "engine/journal/rows/move.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "engine/codec/record.h"
+#include "engine/journal/rows/lines.h"
 #include "engine/journal/rows/owners.h"
 #include "engine/view/keys.h"
 
@@ -19,42 +19,13 @@ std::unexpected<base::Error> damaged(const std::string& what) {
   return base::fail(base::Code::record_damaged, "a record that tells of the journal's move " + what);
 }
 
-/// Takes the text up to the next newline, and the newline.
-std::optional<std::string_view> take_line(std::string_view& rest) {
-  const std::size_t end = rest.find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = rest.substr(0, end);
-  rest.remove_prefix(end + 1);
-  return line;
-}
-
-/// "word value" → value.
-std::optional<std::string> take_value(std::string_view& rest, std::string_view word) {
-  const auto line = take_line(rest);
-  if (!line || !line->starts_with(word) || line->size() <= word.size() || (*line)[word.size()] != ' ')
-    return std::nullopt;
-  return std::string(line->substr(word.size() + 1));
-}
-
-std::optional<MoveHead> parse_head(std::string_view line) {
-  MoveHead head;
-  const std::size_t space = line.find(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + space, head.sequence);
-  const auto chain = base::Hash256::from_hex(line.substr(space + 1));
-  if (error != std::errc() || end != line.data() + space || !chain) return std::nullopt;
-  head.chain = *chain;
-  return head;
-}
-
 }  // namespace
 
 std::string encode_move(const Move& move) {
   std::string text(kFirstLine);
   text +=
       "\nfrom " + move.from + "\nto " + move.to + "\nplace " + move.place + "\nfolder " + move.folder + "\n";
-  for (const MoveHead& head : move.heads)
-    text += std::to_string(head.sequence) + " " + head.chain.hex() + "\n";
+  for (const ChainHead& head : move.heads) text += head_line(head);
   return text;
 }
 
@@ -148,8 +119,8 @@ base::Error closed_by(const Move& move) {
               "began, finishes it, and `sandglass migrate --back` gives it up"};
 }
 
-base::Result<std::vector<MoveHead>> read_heads(const view::View& view, const JournalMeta& meta) {
-  std::vector<MoveHead> heads;
+base::Result<std::vector<ChainHead>> read_heads(const view::View& view, const JournalMeta& meta) {
+  std::vector<ChainHead> heads;
   for (core::PartitionId partition = 0; partition < meta.partitions; ++partition) {
     const auto owned = read_ownership(view, meta, partition);
     if (!owned) return std::unexpected(owned.error());

@@ -30,23 +30,18 @@
 #include "engine/base/hash.h"
 #include "engine/base/result.h"
 #include "engine/core/stored_record.h"
+#include "engine/journal/rows/lines.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/view/view.h"
 
 namespace sandglass::engine::journal {
-
-struct MoveHead {
-  core::Sequence sequence = 0;
-  base::Hash256 chain;
-  friend bool operator==(const MoveHead&, const MoveHead&) = default;
-};
 
 struct Move {
   std::string from;
   std::string to;
   std::string place;
   std::string folder;
-  std::vector<MoveHead> heads;
+  std::vector<ChainHead> heads;
   friend bool operator==(const Move&, const Move&) = default;
 
   /// Of the journal that it leads to.
@@ -82,7 +77,7 @@ base::Result<std::optional<Move>> read_move_away(const view::View& view, const J
 base::Error closed_by(const Move& move);
 
 /// Where each partition stands, as a move names it.
-base::Result<std::vector<MoveHead>> read_heads(const view::View& view, const JournalMeta& meta);
+base::Result<std::vector<ChainHead>> read_heads(const view::View& view, const JournalMeta& meta);
 /// Rows that add one record to the stream of owners of a partition in a new epoch: in a journal of rows, with
 /// nobody at work on it. `move` as encode_move gives it; empty: the journal is open again.
 base::Result<std::vector<view::ViewChange>> owners_record_rows(const view::View& view,

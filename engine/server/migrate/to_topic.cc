@@ -154,7 +154,7 @@ class ToTopic {
     }
     const auto heads = journal::read_heads(*copied->view, copied->meta);
     if (!heads) return std::unexpected(heads.error());
-    for (const journal::MoveHead& head : *heads) records_ += head.sequence;
+    for (const journal::ChainHead& head : *heads) records_ += head.sequence;
     tell("publishing", 0, records_);
     const journal::RowReader reader(*copied->view);
     const auto ends = read_ends(topic_, reader);

@@ -115,7 +115,7 @@ base::Result<std::vector<TopicEnd>> read_ends(const Topic& topic, const journal:
 }
 
 base::Status check_published(const Topic& topic, const std::string& journal,
-                             const std::vector<journal::MoveHead>& heads) {
+                             const std::vector<journal::ChainHead>& heads) {
   auto opened = scan(topic, Isolation::published);
   if (!opened) return std::unexpected(opened.error());
   std::vector<TopicEnd> ends;
@@ -127,7 +127,7 @@ base::Status check_published(const Topic& topic, const std::string& journal,
                       "topic " + topic.name + " is damaged: " + found->report.findings.front().what);
   }
   for (const audit::Head& head : found->report.heads) {
-    const journal::MoveHead& wanted = heads.at(head.partition);
+    const journal::ChainHead& wanted = heads.at(head.partition);
     if (head.sequence == wanted.sequence && head.chain == wanted.chain) continue;
     return base::fail(base::Code::chain_broken, "partition " + std::to_string(head.partition) + " of topic " +
                                                     topic.name + " ends at record " +

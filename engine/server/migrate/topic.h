@@ -23,7 +23,7 @@ struct Topic {
 
 /// Where a partition of the topic ends.
 struct TopicEnd {
-  journal::MoveHead head;
+  journal::ChainHead head;
   std::int64_t offset = -1;  // of a message that has the newest record
 };
 
@@ -34,7 +34,7 @@ base::Status check_empty(const Topic& topic);
 base::Result<std::vector<TopicEnd>> read_ends(const Topic& topic, const journal::Reader& journal);
 /// A topic that is owned must be whole, for those who read what is published, up to exactly these heads.
 base::Status check_published(const Topic& topic, const std::string& journal,
-                             const std::vector<journal::MoveHead>& heads);
+                             const std::vector<journal::ChainHead>& heads);
 /// Sends all that stands behind these ends; `tell` gets how many records are acknowledged. The error of
 /// brokers that take nothing for 30 s.
 base::Status publish(const Topic& topic, const journal::Reader& journal, const std::vector<TopicEnd>& from,

@@ -65,7 +65,7 @@ TEST_F(Audit, RecordsOfAMovedJournalMustBeThoseOfTheFormer) {
   ASSERT_TRUE(meta) << meta.error().message;
   journal::Move move{.from = "former", .to = "to", .place = "place", .folder = "folder"};
   for (core::PartitionId partition = 0; partition < meta->partitions; ++partition) {
-    journal::MoveHead head{.chain = codec::genesis_chain(move.from, partition)};
+    journal::ChainHead head{.chain = codec::genesis_chain(move.from, partition)};
     const auto own = journal::read_ownership(view, *meta, partition);
     for (core::Sequence sequence = 1; sequence <= own->last_sequence; ++sequence) {
       const auto link =

@@ -19,7 +19,7 @@ constexpr std::int64_t last_messages = 64;
 /// The newest record that says it is of some journal.
 struct Last {
   std::string journal;
-  PublishedHead head;
+  ChainHead head;
 };
 
 base::Result<std::optional<Last>> last_record(scan::TopicScan& scan, core::PartitionId partition) {
@@ -37,14 +37,14 @@ base::Result<std::optional<Last>> last_record(scan::TopicScan& scan, core::Parti
   return last;
 }
 
-base::Result<bool> has(const Reader& reader, core::PartitionId partition, const PublishedHead& head) {
+base::Result<bool> has(const Reader& reader, core::PartitionId partition, const ChainHead& head) {
   const auto record = reader.read_order(partition, head.sequence, 1);
   if (!record) return std::unexpected(record.error());
   return !record->empty() && record->front().link.sequence == head.sequence &&
          record->front().link.chain == head.chain;
 }
 
-base::Error older_copy(core::PartitionId partition, const PublishedHead& head) {
+base::Error older_copy(core::PartitionId partition, const ChainHead& head) {
   return {base::Code::topic_foreign,
           "partition " + std::to_string(partition) + " was published up to record " +
               std::to_string(head.sequence) +
@@ -56,7 +56,7 @@ base::Error older_copy(core::PartitionId partition, const PublishedHead& head) {
 
 base::Status check_heads(const Reader& reader, const Published& published) {
   for (core::PartitionId partition = 0; partition < published.heads.size(); ++partition) {
-    const PublishedHead& head = published.heads[partition];
+    const ChainHead& head = published.heads[partition];
     if (head.sequence == 0) continue;
     const auto known = has(reader, partition, head);
     if (!known) return std::unexpected(known.error());

@@ -18,21 +18,15 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/result.h"
-#include "engine/core/stored_record.h"
+#include "engine/journal/rows/lines.h"
 
 namespace sandglass::engine::journal::kafka::publisher {
-
-struct PublishedHead {
-  core::Sequence sequence = 0;  // 0: nothing yet
-  base::Hash256 chain;
-  friend bool operator==(const PublishedHead&, const PublishedHead&) = default;
-};
 
 struct Published {
   std::string journal;
   std::string cluster;  // empty: no broker has been met yet
   std::string topic;
-  std::vector<PublishedHead> heads;
+  std::vector<ChainHead> heads;
   friend bool operator==(const Published&, const Published&) = default;
 
   /// How many it has, of all partitions.

@@ -34,7 +34,7 @@ base::Result<cluster::Conf> producer_conf(const cluster::Settings& brokers) {
 base::Result<std::unique_ptr<Session>> Session::begin(const cluster::Settings& brokers, const Reader& reader,
                                                       Published& published, base::Wakeup& wakeup) {
   std::unique_ptr<Session> session(new Session(reader, published));
-  for (const PublishedHead& head : published.heads) session->partitions_.push_back({.next_to = head});
+  for (const ChainHead& head : published.heads) session->partitions_.push_back({.next_to = head});
   auto conf = producer_conf(brokers);
   if (!conf) return std::unexpected(conf.error());
   session->trouble_.attach(conf->get());

@@ -35,11 +35,11 @@ class Session {
 
  private:
   struct Sent {
-    PublishedHead head;
+    ChainHead head;
     std::size_t bytes = 0;
   };
   struct Partition {
-    PublishedHead next_to;  // the last record that was given to the producer
+    ChainHead next_to;      // the last record that was given to the producer
     std::deque<Sent> sent;  // not yet acknowledged, in order
   };
 

@@ -1,0 +1,33 @@
+// Small texts of lines, "word value" each, that journals keep in files and records: how far something goes,
+// and where. Thread rule: functions of their arguments.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/base/hash.h"
+#include "engine/core/stored_record.h"
+
+namespace sandglass::engine::journal {
+
+/// Where a partition ends.
+struct ChainHead {
+  core::Sequence sequence = 0;  // 0: it has nothing yet
+  base::Hash256 chain;
+  friend bool operator==(const ChainHead&, const ChainHead&) = default;
+};
+
+/// The text up to the next newline; it and the newline are taken away.
+std::optional<std::string_view> take_line(std::string_view& rest);
+/// Of the line "word value", which is taken away, the value.
+std::optional<std::string> take_value(std::string_view& rest, std::string_view word);
+/// "sequence chain\n", and the head of such a line without its end.
+std::string head_line(const ChainHead& head);
+std::optional<ChainHead> parse_head(std::string_view line);
+
+/// The text with a last line that says its CRC-32C; and what such a text is without it, if that is right.
+std::string with_checksum(std::string text);
+std::optional<std::string_view> without_checksum(std::string_view text);
+
+}  // namespace sandglass::engine::journal
