@@ -17,6 +17,7 @@ enum class ActionKind : std::uint8_t {
   cancel,   // end what was started under the same path and token; its completion may still come
   effect,   // perform an operation whose intent is in this record (J16)
   reserve,  // an operation waits for a place in sandglass-effect; answered when it may be intended
+  settled,  // the answer that came with `receipt` under this path and token is durable: forget it
 };
 
 struct Action {
@@ -31,6 +32,16 @@ struct Action {
   std::int64_t start_to_close_ms = 0;  // 0: no limit
   std::int64_t not_before_ms = 0;      // wall time; 0: at once
   std::int64_t permit_ms = 0;          // effects: may start only this long after the intent was submitted
+
+  // Of starts that a process elsewhere may carry out (engine/dispatch/worker_pool.h).
+  std::string queue;   // empty: the activity's name
+  std::string tenant;  // whose work it is
+  std::int32_t priority = 0;
+  std::int64_t scheduled_ms = 0;          // wall time since which this attempt waits
+  std::int64_t schedule_to_start_ms = 0;  // 0: no limit
+  std::int64_t heartbeat_ms = 0;          // 0: none are asked for
+  std::int64_t close_by_ms = 0;           // wall time; 0: no limit
+  PayloadRef progress;                    // what an earlier attempt last told of its progress
 };
 
 enum class Outcome : std::uint8_t {
@@ -53,6 +64,9 @@ struct ActionFinished {
   FailureSide side = FailureSide::user;
   bool retryable = false;
   std::string message;
+  std::string type;      // of a failure: the activity's own name for it, which a policy may name
+  Payload progress;      // of a failure: what the attempt last told of its progress
+  bool receipt = false;  // whoever answered keeps the answer until it is told `settled`
 };
 
 }  // namespace sandglass::engine::core

@@ -56,6 +56,7 @@ LocalDispatcher::~LocalDispatcher() {
 
 void LocalDispatcher::submit(const core::StreamId& stream, core::Action action) {
   if (action.kind == ActionKind::cancel) return cancel(stream, action);
+  if (action.kind == ActionKind::settled) return;  // nobody in this process keeps an answer
   Key key(stream, action.path);
   if (const auto under_way = by_key_.find(key); under_way != by_key_.end()) {
     const Attempt& current = attempts_.at(under_way->second);
@@ -232,9 +233,13 @@ void LocalDispatcher::finish(AttemptId id, core::ActivityResult result,
                             .code = result.code,
                             .side = result.side,
                             .retryable = result.retryable,
-                            .message = std::move(result.message)};
+                            .message = std::move(result.message),
+                            .type = std::move(result.type)};
   if (!result.bytes.empty()) {
     made.result = ports_.digest_key(attempt.stream).make(result.encoding, std::move(result.bytes));
+  }
+  if (!result.progress.empty()) {
+    made.progress = ports_.digest_key(attempt.stream).make(core::Encoding::json, std::move(result.progress));
   }
   if (ports_.running != nullptr) ports_.running->clear(core::RunningCode::of_step(attempt.stream, made.path));
   finished.push_back({attempt.stream, std::move(made)});

@@ -98,7 +98,8 @@ void RunDecider::pending(const State& state, const core::DecideInput& input,
                          std::vector<core::Action>& actions) {
   if (!state.open()) return;
   for (const auto& [path, step] : state.steps) {
-    if (step.retry_due_ms == 0 && !waits_for_repair(state)) actions.push_back(step_action(step, path, input));
+    if (step.retry_due_ms == 0 && !waits_for_repair(state))
+      actions.push_back(step_action(step, path, state, input));
   }
   for (const auto& [path, operation] : state.operations) operation_actions(path, state, input, actions);
 }

@@ -136,7 +136,8 @@ inline bool waits_for_repair(const State& state) {
 }
 
 // Actions that are out, made again by pending() with tokens of the present owner.
-core::Action step_action(const Step& step, const std::string& path, const core::DecideInput& input);
+core::Action step_action(const Step& step, const std::string& path, const State& state,
+                         const core::DecideInput& input);
 core::Action cancel_action(const std::string& path, const core::Token& token);
 void operation_actions(const std::string& path, const State& state, const core::DecideInput& input,
                        std::vector<core::Action>& actions);

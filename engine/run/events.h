@@ -109,6 +109,7 @@ struct StepAttemptFailed {
   core::FailureSide side = core::FailureSide::user;
   std::int64_t next_ms = 0;  // wall time of the next attempt
   core::PayloadRef details;
+  core::PayloadRef progress;  // what it last told of its progress: the next attempt gets it
   friend bool operator==(const StepAttemptFailed&, const StepAttemptFailed&) = default;
 };
 struct StepRetried {

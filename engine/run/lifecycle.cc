@@ -32,7 +32,7 @@ Status decide_resume(Decision& d, const Resume& command) {
   const bool steps_wait = waits_for_repair(d.state());
   d.emit(RunResumed{command.version});
   for (const auto& [path, step] : d.state().steps) {
-    if (steps_wait && step.retry_due_ms == 0) d.out().act(step_action(step, path, d.input()));
+    if (steps_wait && step.retry_due_ms == 0) d.out().act(step_action(step, path, d.state(), d.input()));
   }
   d.out().activate();
   return {};

@@ -161,6 +161,7 @@ Status decide_operation_finished(Decision& d, const std::string& path, const cor
     case core::ActionKind::start:
       return on_probed(d, path, finished);
     case core::ActionKind::cancel:
+    case core::ActionKind::settled:
       break;
   }
   return stale(path);

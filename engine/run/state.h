@@ -20,7 +20,9 @@ struct Step {
   std::uint32_t attempt = 1;
   std::uint64_t counter = 0;  // record that started the attempt: part of its token
   std::int64_t scheduled_ms = 0;
+  std::int64_t attempt_ms = 0;  // when the attempt was scheduled
   std::int64_t retry_due_ms = 0;
+  core::PayloadRef progress;  // the last that an attempt told
   friend bool operator==(const Step&, const Step&) = default;
 };
 

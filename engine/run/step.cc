@@ -1,5 +1,7 @@
 // Steps: results are recorded afterwards. A completion and the next schedule are one record (J9); a failed
 // attempt is one record and a durable timer.
+#include <algorithm>
+
 #include "engine/run/decision.h"
 
 namespace sandglass::engine::run {
@@ -14,12 +16,20 @@ std::int64_t attempt_limit_ms(const Step& step, std::int64_t now_ms) {
   return own == 0 ? left : std::min(own, left);
 }
 
+/// The policy calls it final.
+bool is_final(const Step& step, const core::ActionFinished& finished) {
+  const auto& types = step.options.non_retryable;
+  return std::ranges::find(types, base::name_of(finished.code)) != types.end() ||
+         (!finished.type.empty() && std::ranges::find(types, finished.type) != types.end());
+}
+
 /// When the next attempt starts; 0: there is none.
 std::int64_t next_attempt_ms(const Decision& d, const Step& step, const std::string& path,
                              const core::ActionFinished& finished) {
   const auto& retry = step.options.retry;
   if (!finished.retryable || finished.code == base::Code::sandbox_lost)
     return 0;  // J16: the workflow decides
+  if (is_final(step, finished)) return 0;
   if (retry.max_attempts != 0 && step.attempt >= retry.max_attempts) return 0;
   const std::int64_t next = d.now_ms() + core::retry_delay_ms(retry, step.attempt, seed_of(path));
   const std::int64_t limit = step.options.schedule_to_close_ms;
@@ -28,14 +38,25 @@ std::int64_t next_attempt_ms(const Decision& d, const Step& step, const std::str
 
 }  // namespace
 
-core::Action step_action(const Step& step, const std::string& path, const core::DecideInput& input) {
-  return {.kind = core::ActionKind::start,
-          .name = step.activity,
-          .path = path,
-          .token = token_of(input, step.attempt, step.counter),
-          .key = step_key(input.stream, path),
-          .input = step.input,
-          .start_to_close_ms = attempt_limit_ms(step, input.now_ms)};
+core::Action step_action(const Step& step, const std::string& path, const State& state,
+                         const core::DecideInput& input) {
+  const StepOptions& options = step.options;
+  return {
+      .kind = core::ActionKind::start,
+      .name = step.activity,
+      .path = path,
+      .token = token_of(input, step.attempt, step.counter),
+      .key = step_key(input.stream, path),
+      .input = step.input,
+      .start_to_close_ms = attempt_limit_ms(step, input.now_ms),
+      .queue = options.queue,
+      .tenant = state.tenant,
+      .priority = options.priority,
+      .scheduled_ms = step.attempt_ms,
+      .schedule_to_start_ms = options.schedule_to_start_ms,
+      .heartbeat_ms = options.heartbeat_ms,
+      .close_by_ms = options.schedule_to_close_ms == 0 ? 0 : step.scheduled_ms + options.schedule_to_close_ms,
+      .progress = step.progress};
 }
 
 Status apply_command(Decision& d, const ScheduleStep& command) {
@@ -46,9 +67,10 @@ Status apply_command(Decision& d, const ScheduleStep& command) {
             .input = d.store(command.input),
             .options = command.options,
             .counter = d.input().seq,
-            .scheduled_ms = d.now_ms()};
+            .scheduled_ms = d.now_ms(),
+            .attempt_ms = d.now_ms()};
   d.emit(StepScheduled{command.path, command.activity, step.input, command.options});
-  core::Action action = step_action(step, command.path, d.input());
+  core::Action action = step_action(step, command.path, d.state(), d.input());
   action.input_slot = command.input.slot;
   d.out().act(std::move(action));
   return {};
@@ -76,6 +98,9 @@ Status decide_step_finished(Decision& d, const core::ActionFinished& finished) {
       !is_current(finished.token, d.input(), step.attempt, step.counter)) {
     return stale(path);
   }
+  // Whoever keeps the answer is told once the record is durable, and not before (J5).
+  if (finished.receipt)
+    d.out().act({.kind = core::ActionKind::settled, .path = path, .token = finished.token});
   if (finished.outcome == core::Outcome::done) {
     if (finished.result && finished.result.slot->bytes.size() > kMaxPayloadBytes) {  // FR-80
       const auto message = "the result has " + std::to_string(finished.result.slot->bytes.size()) +
@@ -103,7 +128,7 @@ Status decide_step_finished(Decision& d, const core::ActionFinished& finished) {
   if (next != 0) {
     d.out().start_timer(step_timer(path), next);
     d.emit(StepAttemptFailed{path, step.attempt, finished.code, finished.side, next,
-                             d.store_text(finished.message)});
+                             d.store_text(finished.message), d.store(finished.progress)});
     return {};
   }
   d.emit(StepFailed{path, step.attempt, finished.code, finished.side, d.store_text(finished.message),
@@ -120,7 +145,8 @@ Status decide_step_timer(Decision& d, const std::string& path) {
   d.emit(StepRetried{path});
   ++step.attempt;
   step.counter = d.input().seq;
-  d.out().act(step_action(step, path, d.input()));
+  step.attempt_ms = d.now_ms();
+  d.out().act(step_action(step, path, d.state(), d.input()));
   return {};
 }
 
@@ -129,7 +155,8 @@ void apply(State& state, const StepScheduled& event, const core::TurnInfo& info)
                              .input = event.input,
                              .options = event.options,
                              .counter = info.seq,
-                             .scheduled_ms = info.time_ms};
+                             .scheduled_ms = info.time_ms,
+                             .attempt_ms = info.time_ms};
 }
 void apply(State& state, const StepCompleted& event, const core::TurnInfo&) {
   state.steps.erase(event.path);
@@ -142,7 +169,9 @@ void apply(State& state, const StepCancelled& event, const core::TurnInfo&) {
 }
 void apply(State& state, const StepAttemptFailed& event, const core::TurnInfo&) {
   const auto found = state.steps.find(event.path);
-  if (found != state.steps.end()) found->second.retry_due_ms = event.next_ms;
+  if (found == state.steps.end()) return;
+  found->second.retry_due_ms = event.next_ms;
+  if (!event.progress.empty()) found->second.progress = event.progress;
 }
 void apply(State& state, const StepRetried& event, const core::TurnInfo& info) {
   const auto found = state.steps.find(event.path);
@@ -150,6 +179,7 @@ void apply(State& state, const StepRetried& event, const core::TurnInfo& info) {
   found->second.retry_due_ms = 0;
   ++found->second.attempt;
   found->second.counter = info.seq;
+  found->second.attempt_ms = info.time_ms;
 }
 
 }  // namespace sandglass::engine::run

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/codes.h"
 #include "engine/core/action.h"
@@ -49,6 +50,13 @@ struct StepOptions {
   core::RetryPolicy retry;
   std::int64_t start_to_close_ms = 600'000;  // of one attempt; 0: no limit
   std::int64_t schedule_to_close_ms = 0;     // of all attempts together; 0: no limit
+  // Of steps that workers carry out, in processes of their own.
+  std::int64_t schedule_to_start_ms = 0;  // how long an attempt may wait for a worker; 0: no limit
+  std::int64_t heartbeat_ms = 0;          // an attempt that is silent for so long is given up; 0: no limit
+  std::string queue;                      // whose workers; empty: those of the activity's name
+  std::int32_t priority = 0;              // higher is served first, among the steps of a tenant
+  /// Failures that are final, by the name of their code or by the activity's own name for them.
+  std::vector<std::string> non_retryable;
   friend bool operator==(const StepOptions&, const StepOptions&) = default;
 };
 

@@ -35,6 +35,9 @@ struct ActivityResult {
   FailureSide side = FailureSide::user;
   bool retryable = false;
   std::string message;
+  std::string type;      // of a failure: the activity's own name for it
+  std::string progress;  // JSON; of a failure: the last that the attempt told of its progress
+  bool receipt = false;
 };
 
 using ActivityDone = std::move_only_function<void(ActivityResult)>;

@@ -48,7 +48,9 @@ class Io {
        policy.jitter);
   }
   void io(StepOptions& options) {
-    io(options.retry, options.start_to_close_ms, options.schedule_to_close_ms);
+    io(options.retry, options.start_to_close_ms, options.schedule_to_close_ms, options.schedule_to_start_ms,
+       options.heartbeat_ms, options.queue, options.priority);
+    archive_(options.non_retryable);
   }
   void io(OperationOptions& options) {
     io(options.retry, options.recovery, options.probe, options.permit_ms, options.attempt_timeout_ms,
@@ -59,7 +61,7 @@ class Io {
   }
   void io(Step& step) {
     io(step.activity, step.input, step.options, step.attempt, step.counter, step.scheduled_ms,
-       step.retry_due_ms);
+       step.attempt_ms, step.retry_due_ms, step.progress);
   }
   void io(Operation& operation) {
     io(operation.tool, operation.input, operation.options, operation.status, operation.incarnation,

@@ -99,6 +99,7 @@ struct AttemptWire {
     if constexpr (requires { event.result; }) put_ref(out, &Proto::mutable_payload, event.result);
     if constexpr (requires { event.details; }) put_ref(out, &Proto::mutable_payload, event.details);
     if constexpr (requires { event.message; }) put_ref(out, &Proto::mutable_message, event.message);
+    if constexpr (requires { event.progress; }) put_ref(out, &Proto::mutable_progress, event.progress);
   }
   static Result<E> read(const Proto& in) {
     E event;
@@ -113,6 +114,8 @@ struct AttemptWire {
       SG_RUN_TAKE(event.details, engine::codec::from_proto(in.payload()));
     if constexpr (requires { event.message; })
       SG_RUN_TAKE(event.message, engine::codec::from_proto(in.message()));
+    if constexpr (requires { event.progress; })
+      SG_RUN_TAKE(event.progress, engine::codec::from_proto(in.progress()));
     return event;
   }
 };

@@ -157,13 +157,23 @@ struct Wire<StepScheduled> {
     engine::codec::to_proto(event.options.retry, *out.mutable_retry());
     out.set_start_to_close_ms(event.options.start_to_close_ms);
     out.set_schedule_to_close_ms(event.options.schedule_to_close_ms);
+    out.set_schedule_to_start_ms(event.options.schedule_to_start_ms);
+    out.set_heartbeat_ms(event.options.heartbeat_ms);
+    out.set_queue(event.options.queue);
+    out.set_priority(event.options.priority);
+    for (const auto& type : event.options.non_retryable) out.add_non_retryable(type);
   }
   static Result<StepScheduled> read(const Proto& in) {
     StepScheduled event{.path = in.path(),
                         .activity = in.activity(),
                         .options = {.retry = engine::codec::from_proto(in.retry()),
                                     .start_to_close_ms = in.start_to_close_ms(),
-                                    .schedule_to_close_ms = in.schedule_to_close_ms()}};
+                                    .schedule_to_close_ms = in.schedule_to_close_ms(),
+                                    .schedule_to_start_ms = in.schedule_to_start_ms(),
+                                    .heartbeat_ms = in.heartbeat_ms(),
+                                    .queue = in.queue(),
+                                    .priority = in.priority(),
+                                    .non_retryable = {in.non_retryable().begin(), in.non_retryable().end()}}};
     SG_RUN_TAKE(event.input, engine::codec::from_proto(in.input()));
     return event;
   }

@@ -114,6 +114,95 @@ TEST(RunStep, WhatMayNotBeRetriedFailsAtOnce) {  // FR-68, J16
   }
 }
 
+TEST(RunStep, APolicyNamesFailuresThatAreFinal) {  // E4
+  struct Case {
+    std::vector<std::string> non_retryable;
+    Code code;
+    std::string type;
+    bool final;
+  };
+  for (const Case& one : {Case{{}, Code::step_failed, "CardDeclined", false},
+                          {{"CardDeclined"}, Code::step_failed, "CardDeclined", true},
+                          {{"CardDeclined"}, Code::step_failed, "Busy", false},
+                          {{"CardDeclined"}, Code::step_failed, "", false},
+                          {{"Busy", "worker_lost"}, Code::worker_lost, "", true},
+                          {{"worker_lost"}, Code::step_timed_out, "", false}}) {
+    RunBench bench;
+    ASSERT_TRUE(bench.start());
+    ASSERT_TRUE(bench.apply(
+        {step(bench, "0/a#0", {.retry = {.max_attempts = 5}, .non_retryable = one.non_retryable})}));
+    auto failed = bench.failed(bench.actions.at(0), one.code, true);
+    failed.type = one.type;
+    ASSERT_TRUE(bench.give(failed));
+    EXPECT_EQ(bench.count<run::StepFailed>() == 1, one.final) << one.type;
+    EXPECT_EQ(bench.count<run::StepAttemptFailed>() == 0, one.final) << one.type;
+  }
+}
+
+TEST(RunStep, AnAttemptSaysWhatItsWorkersMustKnow) {  // E4, E13
+  RunBench bench;
+  ASSERT_TRUE(bench.start());
+  const run::StepOptions options{.retry = {.max_attempts = 2, .jitter = 0},
+                                 .start_to_close_ms = 7000,
+                                 .schedule_to_close_ms = 60'000,
+                                 .schedule_to_start_ms = 5000,
+                                 .heartbeat_ms = 300,
+                                 .queue = "gpu",
+                                 .priority = 3};
+  const std::int64_t scheduled_ms = bench.now_ms;
+  ASSERT_TRUE(bench.apply({step(bench, "0/a#0", options)}));
+  const core::Action first = bench.actions.at(0);
+  EXPECT_EQ(first.queue, "gpu");
+  EXPECT_EQ(first.tenant, "t");
+  EXPECT_EQ(first.priority, 3);
+  EXPECT_EQ(first.scheduled_ms, scheduled_ms);
+  EXPECT_EQ(first.schedule_to_start_ms, 5000);
+  EXPECT_EQ(first.heartbeat_ms, 300);
+  EXPECT_EQ(first.close_by_ms, scheduled_ms + 60'000);
+  ASSERT_TRUE(bench.give(bench.failed(first, Code::worker_lost, true)));
+  bench.pass_time(bench.now_ms + 1000);
+  const core::Action second = bench.actions.at(0);
+  EXPECT_EQ(second.scheduled_ms, scheduled_ms + 1000) << "each attempt waits anew";
+  EXPECT_EQ(second.close_by_ms, first.close_by_ms) << "all attempts together have one end";
+  const auto recovered = bench.recover();
+  ASSERT_EQ(recovered.size(), 1U);
+  EXPECT_EQ(recovered[0].scheduled_ms, second.scheduled_ms) << "and a restart does not begin the wait again";
+}
+
+TEST(RunStep, TheLastProgressReachesTheNextAttempts) {  // E4, FR-59
+  RunBench bench;
+  ASSERT_TRUE(bench.start());
+  ASSERT_TRUE(bench.apply({step(bench, "0/a#0", {.retry = {.max_attempts = 3, .jitter = 0}})}));
+  EXPECT_TRUE(bench.actions.at(0).progress.empty());
+  auto failed = bench.failed(bench.actions.at(0), Code::step_failed, true);
+  failed.progress = bench.json("100");
+  ASSERT_TRUE(bench.give(failed));
+  const core::PayloadRef told = bench.last<run::StepAttemptFailed>()->progress;
+  EXPECT_EQ(told.digest, bench.json("100").digest);
+  EXPECT_EQ(bench.slots.at(told.slot)->bytes, "100");
+  bench.pass_time(bench.now_ms + 1000);
+  EXPECT_EQ(bench.actions.at(0).progress, told);
+  ASSERT_TRUE(bench.give(bench.failed(bench.actions.at(0), Code::worker_lost, true)));
+  bench.pass_time(bench.now_ms + 2000);
+  EXPECT_EQ(bench.actions.at(0).progress, told) << "an attempt that told nothing takes nothing away";
+}
+
+TEST(RunStep, AnAnswerWithReceiptIsSettledOnceItIsRecordedAndOnlyThen) {  // J5, J8
+  for (const bool done : {true, false}) {
+    RunBench bench;
+    ASSERT_TRUE(bench.start());
+    ASSERT_TRUE(bench.apply({step(bench, "0/a#0", {.retry = {.max_attempts = 9}})}));
+    const core::Action action = bench.actions.at(0);
+    auto answer = done ? bench.finished(action) : bench.failed(action, Code::step_failed, true);
+    answer.receipt = true;
+    ASSERT_TRUE(bench.give(answer));
+    ASSERT_EQ(bench.actions.size(), 1U);
+    EXPECT_EQ(bench.actions[0].kind, core::ActionKind::settled);
+    EXPECT_EQ(bench.actions[0].token, action.token);
+    EXPECT_EQ(bench.give(answer).error().code, Code::stale_completion);
+  }
+}
+
 TEST(RunStep, NoAttemptStartsAfterTheStepsOwnLimit) {
   RunBench bench;
   ASSERT_TRUE(bench.start());
