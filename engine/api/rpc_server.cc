@@ -171,7 +171,7 @@ class Uploader final : public grpc::ServerReadReactor<v1::TreePart> {
 
 class Service final : public v1::Sandglass::CallbackService {
  public:
-  Service(Gate& gate, Methods& methods, RefusalLog& refusals)
+  Service(Gate& gate, Methods* methods, RefusalLog& refusals)
       : gate_(gate), methods_(methods), refusals_(refusals) {}
 
 #define SG_UNARY(Name, method, Request, Reply)                                                              \
@@ -207,7 +207,7 @@ class Service final : public v1::Sandglass::CallbackService {
   grpc::ServerReadReactor<v1::TreePart>* UploadTree(Context* context, v1::UploadTreeReply* reply) override {
     auto pass = admit(*context, Call::upload_tree, true);
     if (!pass) return new UploadRefuser(pass.error());
-    auto sink = methods_.upload_tree(pass->caller);
+    auto sink = methods_->upload_tree(pass->caller);
     if (!sink) return new UploadRefuser(sink.error());
     return new Uploader(std::move(*pass), std::move(*sink), reply);
   }
@@ -231,7 +231,7 @@ class Service final : public v1::Sandglass::CallbackService {
     }
     const Caller caller = pass->caller;
     // The request lives as long as the call does.
-    (methods_.*method)(
+    (methods_->*method)(
         caller, *request,
         [this, reactor, reply, call, request, held = std::move(*pass)](base::Result<Reply> answer) mutable {
           if (answer) {
@@ -249,7 +249,7 @@ class Service final : public v1::Sandglass::CallbackService {
                                             Method method) {
     auto pass = admit(*context, call, true);
     if (!pass) return new Refuser<Message>(pass.error());
-    auto opened = (methods_.*method)(pass->caller, *request);
+    auto opened = (methods_->*method)(pass->caller, *request);
     if (!opened) {
       refusals_.refused(pass->caller, refused_call(call, *request), opened.error());
       return new Refuser<Message>(opened.error());
@@ -262,14 +262,14 @@ class Service final : public v1::Sandglass::CallbackService {
   }
 
   Gate& gate_;
-  Methods& methods_;
+  Methods* methods_;  // null: nobody is admitted
   RefusalLog& refusals_;
 };
 
 }  // namespace
 
 struct RpcServer::Impl {
-  Impl(Gate& gate, Methods& methods, RefusalLog& refusals) : service(gate, methods, refusals) {}
+  Impl(Gate& gate, Methods* methods, RefusalLog& refusals) : service(gate, methods, refusals) {}
 
   Service service;
   std::unique_ptr<grpc::Server> server;
@@ -282,7 +282,7 @@ RpcServer::~RpcServer() {
 }
 
 base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& options, Gate& gate,
-                                                          Methods& methods, RefusalLog& refusals) {
+                                                          Methods* methods, RefusalLog& refusals) {
   auto impl = std::make_unique<Impl>(gate, methods, refusals);
   auto listener = Listener::open({.socket = options.socket, .tcp = options.tcp});
   if (!listener) return std::unexpected(listener.error());

@@ -21,9 +21,9 @@ struct RpcOptions {
 /// Thread rule: start and stop from one thread. Ownership: gate, methods and refusals outlive it.
 class RpcServer {
  public:
-  /// Errors: address_in_use, io_error.
+  /// Without `methods` the gate must admit nobody. Errors: address_in_use, io_error.
   static base::Result<std::unique_ptr<RpcServer>> start(const RpcOptions& options, Gate& gate,
-                                                        Methods& methods, RefusalLog& refusals);
+                                                        Methods* methods, RefusalLog& refusals);
   ~RpcServer();
 
   /// No new calls; waits for those under way at most so long, then breaks them off.

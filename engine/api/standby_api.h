@@ -27,7 +27,6 @@ class StandbyApi {
   StandbyApi(EnginePort& engine, const base::Clock& clock);
 
   Gate gate_;
-  std::unique_ptr<Methods> methods_;
   RefusalLog refusals_;
   std::unique_ptr<RpcServer> server_;  // last: calls all of the above
 };

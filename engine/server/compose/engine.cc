@@ -263,7 +263,7 @@ base::Status Engine::Parts::open_api() {
                        }});
   methods = api::engine_methods(*backend);
   refusals = std::make_unique<api::RefusalLog>(loop, clock, tenant_key);
-  auto started = api::RpcServer::start(rpc_options(), gate, *methods, *refusals);
+  auto started = api::RpcServer::start(rpc_options(), gate, methods.get(), *refusals);
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
   return {};
