@@ -39,10 +39,13 @@ class FolderJournal final : public replay_tools::cli::OpenedJournal {
 
 engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_journal(
     const engine::base::DataFolder& folder) {
+  namespace kafka = engine::journal::kafka;
+  const auto place = kafka::load_place(folder.file(kafka::kPlaceFile));
   auto database = engine::view::Database::open({.path = folder.journal(),
                                                 .mark = folder.journal_mark(),
                                                 .create_if_missing = false,
-                                                .read_only = true});
+                                                .read_only = true,
+                                                .log = !place || !*place});  // a view has none, nor a mark
   if (!database) return std::unexpected(database.error());
   return std::make_unique<FolderJournal>(std::move(*database));
 }

@@ -7,6 +7,7 @@
 
 #include "replay-tools/cli/history_commands.h"
 #include "replay-tools/cli/output.h"
+#include "replay-tools/cli/stopped_folder.h"
 
 namespace sandglass::replay_tools::cli {
 namespace {
@@ -75,21 +76,15 @@ void print(bool json, const MigrateReport& report) {
 }  // namespace
 
 Outcome migrate(Session& session, const HistoryAdapters& adapters, const MigrateArgs& args) {
-  auto path = session.folder();
-  if (!path) return std::unexpected(path.error());
-  auto folder = base::DataFolder::open_read_only(*path);
-  if (!folder) return std::unexpected(folder.error());
-  const auto supervisor = base::FileLock::take(folder->file("supervisor.lock"));
-  if (!supervisor) return std::unexpected(supervisor.error());
-  const auto engine = base::FileLock::take(folder->file("lock"));
-  if (!engine) return std::unexpected(engine.error());
+  const auto stopped = StoppedFolder::take(session);
+  if (!stopped) return std::unexpected(stopped.error());
   base::Result<MigrateReport> report = MigrateReport();
   {
     Progress progress(session.json());
-    report =
-        adapters.migrate(*folder, args, [&](const std::string& stage, std::uint64_t done, std::uint64_t of) {
-          progress.tell(stage, done, of);
-        });
+    report = adapters.migrate(stopped->folder(), args,
+                              [&](const std::string& stage, std::uint64_t done, std::uint64_t of) {
+                                progress.tell(stage, done, of);
+                              });
   }
   if (!report) return std::unexpected(report.error());
   print(session.json(), *report);

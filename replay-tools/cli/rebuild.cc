@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/base/sync_folder.h"
 #include "replay-tools/cli/history_commands.h"
 #include "replay-tools/cli/output.h"
+#include "replay-tools/cli/stopped_folder.h"
 
 namespace sandglass::replay_tools::cli {
 namespace {
@@ -19,13 +20,6 @@ namespace {
 using base::Code;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
-
-base::Status sync_folder(const std::string& path) {
-  const base::UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0)
-    return std::unexpected(base::system_error("cannot sync", path, errno));
-  return {};
-}
 
 /// What root makes belongs to whom the former journal belongs to, who is the engine (V2).
 base::Status give_to_owner(const std::string& journal, const std::string& made) {
@@ -56,7 +50,7 @@ base::Result<std::string> put_in_place(const base::DataFolder& folder, const std
   const std::string mark = folder.journal_mark();
   if (unlink(mark.c_str()) != 0 && errno != ENOENT)
     return std::unexpected(base::system_error("cannot remove", mark, errno));
-  if (auto synced = sync_folder(folder.file("run")); !synced) return std::unexpected(synced.error());
+  if (auto synced = base::sync_folder(folder.file("run")); !synced) return std::unexpected(synced.error());
   if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, journal.c_str(), RENAME_EXCHANGE) != 0) {
     base::Error error = base::system_error("cannot exchange " + journal + " for", made, errno);
     error.message += "; move the former away and the latter to its place by hand";
@@ -68,7 +62,7 @@ base::Result<std::string> put_in_place(const base::DataFolder& folder, const std
   if (rename((made + ".mark").c_str(), mark.c_str()) != 0)
     return std::unexpected(base::system_error("cannot rename", made + ".mark", errno));
   for (const std::string& changed : {folder.file("run"), folder.path()}) {
-    if (auto synced = sync_folder(changed); !synced) return std::unexpected(synced.error());
+    if (auto synced = base::sync_folder(changed); !synced) return std::unexpected(synced.error());
   }
   return kept;
 }
@@ -94,28 +88,23 @@ void print(bool json, const rebuild::Report& report, const std::string& kept) {
 }  // namespace
 
 Outcome rebuild(Session& session, const HistoryAdapters& adapters) {
-  auto path = session.folder();
-  if (!path) return std::unexpected(path.error());
-  auto folder = base::DataFolder::open_read_only(*path);
-  if (!folder) return std::unexpected(folder.error());
-  const auto supervisor = base::FileLock::take(folder->file("supervisor.lock"));
-  if (!supervisor) return std::unexpected(supervisor.error());
-  const auto engine = base::FileLock::take(folder->file("lock"));
-  if (!engine) return std::unexpected(engine.error());
-  const std::string made = folder->file("journal.rebuilt");
+  const auto stopped = StoppedFolder::take(session);
+  if (!stopped) return std::unexpected(stopped.error());
+  const base::DataFolder& folder = stopped->folder();
+  const std::string made = folder.file("journal.rebuilt");
   std::error_code failed;
   const auto remove_made = [&] {
     fs::remove_all(made, failed);
     fs::remove(made + ".mark", failed);
   };
   remove_made();  // what an earlier one that was killed has left
-  auto report = adapters.rebuild_journal(*folder, made);
+  auto report = adapters.rebuild_journal(folder, made);
   if (!report) {
     remove_made();
     return std::unexpected(report.error());
   }
-  if (auto given = give_to_owner(folder->journal(), made); !given) return std::unexpected(given.error());
-  const auto kept = put_in_place(*folder, made);
+  if (auto given = give_to_owner(folder.journal(), made); !given) return std::unexpected(given.error());
+  const auto kept = put_in_place(folder, made);
   if (!kept) return std::unexpected(kept.error());
   print(session.json(), *report, *kept);
   return report->damaged.empty() ? base::Exit::ok : base::Exit::folder;

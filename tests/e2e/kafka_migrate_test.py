@@ -5,11 +5,17 @@ import concurrent.futures
 import shutil
 import unittest
 
+from harness import places
+from harness.faults import Faults
 from harness.kafka import KafkaCase
 from harness.main_job import Job
 from harness.migrating import FOLDER, KILLED, PARTITIONS, USAGE, Folder, copied_folder, small_folder
 
 AT_ONCE = 3
+MACHINE = 10
+# Writes into the copy that find the disk full: to its records, to its files of names, at its end.
+FULL_MOVING = range(1, 40) if places.LONG else (1, 12, 14)
+FULL_MOVED = range(1, 40) if places.LONG else (1, 12)
 BEFORE_THE_END = ("migrate.closed", "migrate.copied", "migrate.copy_whole", "migrate.publishing", "migrate.published",
                   "migrate.compared", "migrate.before_exchange")
 OF_GIVING_UP = ("migrate.copies_removed", "migrate.reopened")
@@ -48,6 +54,7 @@ class KafkaMigrate(KafkaCase):
         self.assert_history_replays()
         topic = self.cli.must("audit", "verify", "--kafka", self.brokers.bootstrap, "--topic", "half-way").value
         self.assertTrue(topic["good"] and topic["journal"] == verdict["to"], topic)
+        self.assertEqual((topic["formers"], topic["unchecked"]), ([verdict["from"]], []))
         self.assertEqual(topic["heads"], self.cli.must("audit", "verify").value["heads"])
 
         # A view made anew, as on another machine with this folder's keys and blobs, has the same.
@@ -108,6 +115,29 @@ class KafkaMigrate(KafkaCase):
         stranger = self.server(self.folder / "stranger", config=returned.config.read_text(), start=False)
         self.assertIn("error 1905", stranger.start())
         stranger.wait()
+
+    def full_disk_at(self, small, place, write):
+        """The disk is full from this write on into one of the copy's places; with room again the move goes on."""
+        folder = copied_folder(self, small, f"full-{place.replace('.', '-')}-{write}")
+        faults = Faults(folder.data / "run")
+        faults.watch_writes(folder.data / place)
+        faults.full_from(write)
+        records = folder.records()
+        ended = folder.migrate(environment=faults.environment())
+        if ended.status == 0:
+            self.assertEqual(faults.refused, 0)
+            return False
+        self.assert_error(ended, 1008, MACHINE, "free")
+        folder.moved("--continue")
+        folder.assert_whole(records)
+        return True
+
+    def test_with_a_full_disk_it_goes_on_when_there_is_room(self):
+        small = small_folder(self)
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            for place, writes in (("journal.moving", FULL_MOVING), ("journal.moved", FULL_MOVED)):
+                failed = list(pool.map(lambda write, place=place: self.full_disk_at(small, place, write), writes))
+                self.assertTrue(failed[0], place)
 
     def test_a_half_moved_folder_is_not_served(self):
         folder = copied_folder(self, small_folder(self), "half")

@@ -1,9 +1,6 @@
 #include "engine/journal/kafka/place.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "engine/base/data_folder.h"
@@ -17,7 +14,6 @@ namespace sandglass::engine::journal::kafka {
 namespace {
 
 constexpr std::string_view kFirstLine = "sandglass topic 1\n";
-constexpr std::size_t kMostBytes = 64 << 10;
 constexpr std::size_t kMostNamed = 8;
 
 std::string one_line(std::string text) {
@@ -52,18 +48,12 @@ base::Result<Place> decode_place(std::string_view text) {
 }
 
 base::Result<std::optional<Place>> load_place(const std::string& path) {
-  struct stat found{};
-  if (::stat(path.c_str(), &found) != 0 && errno == ENOENT) return std::nullopt;
-  const auto text = base::read_whole_file(path, kMostBytes);
-  if (!text) return std::unexpected(text.error());
-  auto place = decode_place(*text);
-  if (!place) return base::fail(place.error().code, path + ": " + place.error().message);
-  return std::optional(std::move(*place));
+  return load_lines(path, decode_place);
 }
 
 base::Status save_place(const std::string& path, const Place& place) {
   const std::string text = encode_place(place);
-  if (const auto there = base::read_whole_file(path, kMostBytes); there && *there == text) return {};
+  if (const auto there = read_lines_file(path); there && *there == text) return {};
   return base::write_whole_file(path, text);
 }
 

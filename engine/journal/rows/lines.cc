@@ -1,12 +1,17 @@
 #include "engine/journal/rows/lines.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
-#include <utility>
 
 #include "engine/base/crc32c.h"
+#include "engine/base/data_folder.h"
 
 namespace sandglass::engine::journal {
 namespace {
+
+constexpr std::size_t kMostBytes = 1 << 20;
 
 std::string checksum_line(std::string_view text) {
   return "crc32c " + std::to_string(base::crc32c(text)) + "\n";
@@ -42,6 +47,13 @@ std::optional<ChainHead> parse_head(std::string_view line) {
   if (error != std::errc() || end != line.data() + space || !chain) return std::nullopt;
   head.chain = *chain;
   return head;
+}
+
+base::Result<std::optional<std::string>> read_lines_file(const std::string& path) {
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::optional<std::string>();
+  auto text = base::read_whole_file(path, kMostBytes);
+  if (!text) return std::unexpected(text.error());
+  return std::optional(std::move(*text));
 }
 
 std::string with_checksum(std::string text) {

@@ -21,15 +21,19 @@ bool has_former(const base::DataFolder& folder, const journal::JournalMeta& meta
   return away && *away && (*away)->new_id() == meta.journal_id;
 }
 
+base::Result<std::string> end_exchange(const Options& options, const journal::JournalMeta& meta) {
+  OnTopic topic;
+  if (journal::kafka::is_kafka_journal(meta.journal_id)) {
+    topic = {.journal = meta.journal_id,
+             .topic = options.config.kafka.topic,
+             .brokers = options.config.kafka.bootstrap};
+  }
+  return finish_exchange(options.folder, topic);
+}
+
 base::Result<Report> already_there(const Options& options, const journal::JournalMeta& meta) {
   if (has_former(options.folder, meta) && options.wish != Wish::give_up) {
-    OnTopic topic;
-    if (journal::kafka::is_kafka_journal(meta.journal_id)) {
-      topic = {.journal = meta.journal_id,
-               .topic = options.config.kafka.topic,
-               .brokers = options.config.kafka.bootstrap};
-    }
-    auto kept = finish_exchange(options.folder, topic);
+    auto kept = end_exchange(options, meta);
     if (!kept) return std::unexpected(kept.error());
     return Report{.moved = true, .to = meta.journal_id, .kept = std::move(*kept)};
   }
@@ -70,6 +74,10 @@ base::Result<Report> migrate(const Options& options) {
                           ". Change that to go on, or give the move up with --back");
   }
   if (on_kafka == shall_be) return already_there(options, meta);
+  // The end of the former move, which a kill has left.
+  if (has_former(options.folder, meta)) {
+    if (auto ended = end_exchange(options, meta); !ended) return std::unexpected(ended.error());
+  }
   // What the view knows of a topic may be old: there, the topic is asked.
   if (on_kafka) return move_to_folder(options);
   if (!begun && options.wish != Wish::begin)

@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "engine/base/crash_point.h"
-#include "engine/base/unique_fd.h"
+#include "engine/base/sync_folder.h"
 
 namespace sandglass::engine::server::migrate {
 namespace {
@@ -21,13 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kSlackBytes = 64 << 20;
-
-base::Status sync_folder(const std::string& path) {
-  const base::UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0)
-    return std::unexpected(base::system_error("cannot sync", path, errno));
-  return {};
-}
 
 base::Status rename_to(const std::string& from, const std::string& to) {
   if (rename(from.c_str(), to.c_str()) == 0) return {};
@@ -109,9 +102,9 @@ base::Status finish_copy(const base::DataFolder& folder) {
   if (const std::string mark = unfinished_copy(folder) + ".mark"; exists(mark)) {
     if (auto named = rename_to(mark, whole_copy(folder) + ".mark"); !named) return named;
   }
-  if (auto synced = sync_folder(unfinished_copy(folder)); !synced) return synced;
+  if (auto synced = base::sync_folder(unfinished_copy(folder)); !synced) return synced;
   if (auto done = rename_to(unfinished_copy(folder), whole_copy(folder)); !done) return done;
-  if (auto synced = sync_folder(folder.path()); !synced) return synced;
+  if (auto synced = base::sync_folder(folder.path()); !synced) return synced;
   SG_CRASH_POINT("migrate.copy_whole");
   return {};
 }
@@ -141,7 +134,7 @@ base::Result<std::string> put_in_place(const base::DataFolder& folder, const OnT
     if (auto gone = remove_file(folder.file(journal::kafka::kPlaceFile)); !gone)
       return std::unexpected(gone.error());
   }
-  if (auto synced = sync_folder(folder.file("run")); !synced) return std::unexpected(synced.error());
+  if (auto synced = base::sync_folder(folder.file("run")); !synced) return std::unexpected(synced.error());
   SG_CRASH_POINT("migrate.before_exchange");
   const std::string journal = folder.journal();
   const std::string copy = whole_copy(folder);
@@ -167,7 +160,7 @@ base::Result<std::string> finish_exchange(const base::DataFolder& folder, const 
   }
   if (auto kept = rename_to(whole_copy(folder), former); !kept) return std::unexpected(kept.error());
   for (const std::string& changed : {folder.file("run"), folder.path()}) {
-    if (auto synced = sync_folder(changed); !synced) return std::unexpected(synced.error());
+    if (auto synced = base::sync_folder(changed); !synced) return std::unexpected(synced.error());
   }
   return former;
 }

@@ -1,5 +1,8 @@
 #include "engine/server/migrate/store.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -66,12 +69,15 @@ base::Result<rebuild::Report> fold_all(const view::View& view) {
 
 base::Status copy_as(const journal::JournalMeta& as, const view::View& from, const std::string& path,
                      bool embedded) {
+  if (mkdir(path.c_str(), 0700) != 0)
+    return std::unexpected(base::system_error("cannot make the folder", path, errno));
   const auto database = view::Database::open({.path = path, .log = embedded});
   if (!database) return std::unexpected(database.error());
   const fold::Registry kinds = registry();
   const auto copied = whole(rebuild::rebuild_as(
       as, from, kinds, [&](std::vector<view::ViewChange> rows) { return (*database)->write({&rows, 1}); }));
-  return copied ? base::Status() : std::unexpected(copied.error());
+  if (!copied) return std::unexpected(copied.error());
+  return (*database)->flush();
 }
 
 }  // namespace sandglass::engine::server::migrate

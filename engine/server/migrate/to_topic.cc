@@ -7,13 +7,10 @@
 #include "engine/base/crash_point.h"
 #include "engine/base/system_ports.h"
 #include "engine/journal/kafka/applied_view.h"
-#include "engine/journal/kafka/cluster/topics.h"
 #include "engine/journal/kafka/journal.h"
 #include "engine/journal/rows/move.h"
-#include "engine/server/compose/belongings.h"
 #include "engine/server/migrate/place.h"
-#include "engine/server/migrate/store.h"
-#include "engine/server/migrate/topic.h"
+#include "engine/server/migrate/steps.h"
 #include "engine/view/keys.h"
 #include "replay-tools/audit/audit.h"
 
@@ -23,16 +20,17 @@ namespace {
 namespace kafka = journal::kafka;
 using base::Code;
 
-constexpr std::int64_t kTopicTimeoutMs = 30'000;
-
-class ToTopic {
+class ToTopic : Steps {
  public:
-  explicit ToTopic(const Options& options) : options_(options), folder_(options.folder) {}
+  explicit ToTopic(const Options& options) : Steps(options) {}
 
   base::Result<Report> run() {
     if (auto done = check(); !done) return std::unexpected(done.error());
     if (auto done = close(); !done) return std::unexpected(done.error());
-    if (auto done = copy(); !done) return std::unexpected(done.error());
+    report_.from = move_.from;
+    report_.to = move_.new_id();
+    report_.place = move_.place;
+    if (auto done = copy(false); !done) return std::unexpected(done.error());
     if (auto done = send(); !done) return std::unexpected(done.error());
     if (auto done = compare(); !done) return std::unexpected(done.error());
     auto kept = put_in_place(folder_, kafka::Place{.journal = report_.to,
@@ -45,19 +43,11 @@ class ToTopic {
   }
 
  private:
-  void tell(std::string stage, std::uint64_t done = 0, std::uint64_t of = 0) const {
-    if (options_.tell) options_.tell({std::move(stage), done, of});
-  }
-
   /// Nothing is changed but that the topic is made.
   base::Status check() {
     tell("checking the journal and the topic");
-    auto source = read_journal(folder_);
+    const auto source = read_own_journal();
     if (!source) return std::unexpected(source.error());
-    meta_ = source->meta;
-    const auto key = folder_.tenant_key();
-    if (!key) return std::unexpected(key.error());
-    if (auto ours = compose::check_belongings(meta_, folder_, *key); !ours) return ours;
     if (options_.config.engine.partitions != meta_.partitions) {
       return base::fail(Code::config_invalid,
                         "the journal has " + std::to_string(meta_.partitions) +
@@ -66,7 +56,7 @@ class ToTopic {
     }
     auto away = journal::read_move_away(*source->view, meta_);
     if (!away) return std::unexpected(away.error());
-    if (auto topic = find_topic(); !topic) return topic;
+    if (auto topic = find_topic(true); !topic) return topic;
     const std::string to = kafka::journal_id_of(topic_.cluster, topic_.name);
     if (*away) {
       if ((*away)->to != to) {
@@ -95,17 +85,6 @@ class ToTopic {
     return {};
   }
 
-  base::Status find_topic() {
-    const KafkaSettings& wanted = options_.config.kafka;
-    auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
-    if (!settings) return std::unexpected(settings.error());
-    const auto topic = kafka::cluster::make_topic(
-        *settings, {.topic = wanted.topic, .partitions = meta_.partitions}, kTopicTimeoutMs);
-    if (!topic) return std::unexpected(topic.error());
-    topic_ = {.brokers = std::move(*settings), .name = wanted.topic, .cluster = topic->cluster};
-    return {};
-  }
-
   /// All partitions in one write: from here on no engine owns it.
   base::Status close() {
     if (!move_.heads.empty()) return {};
@@ -129,29 +108,9 @@ class ToTopic {
     return {};
   }
 
-  base::Status copy() {
-    report_.from = move_.from;
-    report_.to = move_.new_id();
-    report_.place = move_.place;
-    if (exists(whole_copy(folder_))) return {};
-    tell("copying the journal");
-    if (auto removed = remove_copies(folder_); !removed) return removed;
-    const auto source = read_journal(folder_);
-    if (!source) return std::unexpected(source.error());
-    journal::JournalMeta as = meta_;
-    as.journal_id = report_.to;
-    if (auto made = copy_as(as, *source->view, unfinished_copy(folder_), false); !made) return made;
-    return finish_copy(folder_);
-  }
-
   base::Status send() {
     const auto copied = open_copy(whole_copy(folder_), true);
     if (!copied) return std::unexpected(copied.error());
-    if (copied->meta.journal_id != report_.to) {
-      return base::fail(Code::folder_version, whole_copy(folder_) + " is not of this move but of journal " +
-                                                  copied->meta.journal_id +
-                                                  ": remove it, and begin again with --continue");
-    }
     const auto heads = journal::read_heads(*copied->view, copied->meta);
     if (!heads) return std::unexpected(heads.error());
     for (const journal::ChainHead& head : *heads) records_ += head.sequence;
@@ -193,32 +152,13 @@ class ToTopic {
     }
     const auto source = read_journal(folder_);
     if (!source) return std::unexpected(source.error());
-    const auto before = fold_all(*source->view);
-    if (!before) return std::unexpected(before.error());
-    const auto after = fold_all(*copied->view);
-    if (!after) return std::unexpected(after.error());
-    report_.records = after->records;
-    report_.streams = after->streams;
-    report_.states_before = before->states;
-    report_.states_after = after->states;
-    if (before->states != after->states || before->records != after->records) {
-      return base::fail(
-          Code::chain_broken,
-          "the journal's records fold to state hash " + before->states.hex() + ", those of its copy to " +
-              after->states.hex() +
-              ": the copy is not taken, and the journal is as it was. Give the move up with --back");
-    }
-    SG_CRASH_POINT("migrate.compared");
-    return copied->write(positions);
+    if (auto same = compare_states(*source->view, *copied->view, "the journal"); !same) return same;
+    if (auto written = copied->write(positions); !written) return written;
+    return copied->database->flush();
   }
 
-  const Options& options_;
-  const base::DataFolder& folder_;
-  journal::JournalMeta meta_;
-  Topic topic_;
   journal::Move move_;
   std::uint64_t records_ = 0;
-  Report report_;
 };
 
 }  // namespace

@@ -32,11 +32,14 @@ base::Result<std::unique_ptr<kafka::scan::TopicScan>> scan(const Topic& topic,
   return kafka::scan::TopicScan::open(topic.brokers, topic.name, isolation, kBrokersWithinMs);
 }
 
-base::Error foreign(const Topic& topic, const std::string& what) {
+base::Error foreign(const Topic& topic, const std::string& what, bool begun = true) {
   return {base::Code::topic_foreign,
           "Kafka: topic " + topic.name + " of cluster " + topic.cluster + " " + what +
-              ". A journal is moved to an empty topic only: choose another name with kafka.topic, or delete "
-              "this one if nobody needs it. Nothing was written to it"};
+              ". A journal is moved to an empty topic only: " +
+              (begun ? "give this move up with `sandglass migrate --back`, then choose another name with "
+                       "kafka.topic"
+                     : "choose another name with kafka.topic, or delete this one if nobody needs it. Nothing "
+                       "was written to it")};
 }
 
 /// The scan, which notes where each partition's newest record is.
@@ -78,8 +81,8 @@ base::Status check_empty(const Topic& topic) {
     });
     if (!read) return read;
     if (!found) continue;
-    return std::unexpected(
-        foreign(topic, found->empty() ? "has messages of others" : "has a history, of journal " + *found));
+    return std::unexpected(foreign(
+        topic, found->empty() ? "has messages of others" : "has a history, of journal " + *found, false));
   }
   return {};
 }

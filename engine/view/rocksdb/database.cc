@@ -274,4 +274,10 @@ base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
   return written;
 }
 
+base::Status Database::flush() {
+  const rocksdb::Status status = impl_->db->Flush(rocksdb::FlushOptions());
+  if (!status.ok()) return std::unexpected(error_of(status, impl_->path, "cannot write to"));
+  return {};
+}
+
 }  // namespace sandglass::engine::view

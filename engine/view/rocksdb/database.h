@@ -49,6 +49,9 @@ class Database {
   /// fails too: what a failed sync has left behind is not known, so the folder must be opened again (J6).
   base::Status write(std::span<const std::vector<ViewChange>> groups);
 
+  /// All that was written is on the disk, without a log too; closing alone does not say so.
+  base::Status flush();
+
   /// Whoever checks an owner epoch and writes holds it shared; whoever raises one holds it alone.
   std::shared_mutex& owner_mutex() { return owner_mutex_; }
 

@@ -30,12 +30,12 @@ class Folder:
         self.embedded = data.with_suffix(".embedded.yaml")
         self.embedded.write_text(self.config.read_text().replace("journal: kafka", "journal: embedded"))
 
-    def _migrate(self, config, options, crash_at):
+    def _migrate(self, config, options, crash_at, environment=None):
         return self.cli.call("migrate", "--config", config, *options,
-                             environment={"SANDGLASS_CRASH_AT": crash_at} if crash_at else None)
+                             environment={"SANDGLASS_CRASH_AT": crash_at} if crash_at else environment)
 
-    def migrate(self, *options, crash_at=None):
-        return self._migrate(self.config, options, crash_at)
+    def migrate(self, *options, crash_at=None, environment=None):
+        return self._migrate(self.config, options, crash_at, environment)
 
     def migrate_back(self, *options, crash_at=None):
         return self._migrate(self.embedded, options, crash_at)

@@ -1,8 +1,5 @@
 #include "engine/journal/kafka/publisher/published.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "engine/base/data_folder.h"
@@ -12,7 +9,6 @@ namespace sandglass::engine::journal::kafka::publisher {
 namespace {
 
 constexpr std::string_view first_line = "sandglass published 1";
-constexpr std::size_t most_bytes = 1 << 20;
 
 }  // namespace
 
@@ -54,13 +50,7 @@ base::Result<Published> decode_published(std::string_view text) {
 }
 
 base::Result<std::optional<Published>> load_published(const std::string& path) {
-  struct stat found{};
-  if (::stat(path.c_str(), &found) != 0 && errno == ENOENT) return std::nullopt;
-  const auto text = base::read_whole_file(path, most_bytes);
-  if (!text) return std::unexpected(text.error());
-  auto published = decode_published(*text);
-  if (!published) return base::fail(published.error().code, path + ": " + published.error().message);
-  return std::optional(std::move(*published));
+  return load_lines(path, decode_published);
 }
 
 base::Status save_published(const std::string& path, const Published& published) {
