@@ -319,6 +319,12 @@ YamlHandler kafka_mapping(YamlProblems& problems, Config& config) {
                               read_text("kafka.client", problems, setting)(item);
                               kafka.client.push_back(setting);
                             })},
+       {"skip", read_list("kafka.skip", problems,
+                          [&](const YAML::Node& item) {
+                            std::string message;
+                            read_text("kafka.skip", problems, message)(item);
+                            kafka.skip.push_back(message);
+                          })},
        {"client_file", read_text("kafka.client_file", problems, kafka.client_file)},
        {"lease_ms", read_number("kafka.lease_ms", problems, kafka.lease_ms, 6'000, 300'000)},
        {"accept_loss", read_bool("kafka.accept_loss", problems, kafka.accept_loss)},

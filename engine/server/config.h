@@ -68,6 +68,7 @@ struct KafkaSettings {
   std::uint32_t lease_ms = 10'000;   // an engine that is not heard of for so long is taken over from (J27)
   bool take_over = false;            // does not wait for that: the one that serves is fenced
   bool republish_from_view = false;  // what the topic has lost is published again from this folder (J26)
+  std::vector<std::string> skip;     // forged messages of the topic (engine/journal/kafka/skip.h)
   bool accept_loss = false;          // a view that does not fit the topic is set aside and made anew (J26)
 };
 

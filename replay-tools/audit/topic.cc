@@ -1,9 +1,11 @@
 #include "replay-tools/audit/topic.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/codec/record.h"
 #include "engine/journal/kafka/apply_rule.h"
+#include "engine/journal/kafka/skip.h"
 #include "engine/journal/rows/move.h"
 #include "replay-tools/audit/stream_chains.h"
 
@@ -16,16 +18,43 @@ namespace kafka = engine::journal::kafka;
 
 namespace {
 
+using engine::journal::SkippedMessage;
+
 class TopicVerifier {
  public:
   explicit TopicVerifier(TopicReport& out) : out_(out) {}
 
   base::Status partition(TopicSource& source, core::PartitionId partition) {
     partition_ = partition;
+    skips_.clear();
+    const TopicReport before = out_;
+    const StreamChains streams = streams_;
+    while (true) {
+      if (auto read = read_partition(source); !read) return read;
+      if (!refused_) break;
+      const auto named = is_skipped(source, *refused_);
+      if (!named) return std::unexpected(named.error());
+      if (!*named) break;
+      skips_.push_back(*refused_);
+      out_ = before;
+      streams_ = streams;
+    }
+    Head head{.partition = partition};
+    if (rule_) head = {partition, rule_->head().sequence, rule_->head().chain};
+    if (rule_) check_formers();
+    out_.report.heads.push_back(head);
+    out_.report.streams = streams_.streams();
+    return {};
+  }
+
+ private:
+  base::Status read_partition(TopicSource& source) {
     rule_.reset();
-    chains_of_records_.clear();
+    refused_.reset();
+    links_.clear();
+    moves_.clear();
     base::Status newer;
-    const auto read = source.read(partition, [&](const kafka::Message& message) {
+    const auto read = source.read(partition_, [&](const kafka::Message& message) {
       auto envelope = kafka::decode_envelope(message);
       if (!envelope && envelope.error().code == base::Code::format_unknown) {
         newer = std::unexpected(envelope.error());
@@ -37,16 +66,25 @@ class TopicVerifier {
       }
       return take(message, *envelope);
     });
-    if (!newer) return newer;
-    if (!read) return read;
-    Head head{.partition = partition};
-    if (rule_) head = {partition, rule_->head().sequence, rule_->head().chain};
-    out_.report.heads.push_back(head);
-    out_.report.streams = streams_.streams();
-    return {};
+    return newer ? read : newer;
   }
 
- private:
+  /// Whether an owner says further down that it has passed this message over.
+  base::Result<bool> is_skipped(TopicSource& source, const SkippedMessage& message) const {
+    bool named = false;
+    const auto read = source.read(partition_, [&](const kafka::Message& each) {
+      const auto envelope = kafka::decode_envelope(each);
+      if (!envelope || envelope->kind != kafka::Kind::epoch || envelope->journal != out_.journal) return true;
+      const auto record = kafka::decode_record(*envelope, each.value, partition_);
+      const auto owner = record ? engine::journal::owner_of(record->record)
+                                : base::Result<std::optional<engine::journal::OwnerMark>>(std::nullopt);
+      named = owner && *owner && std::ranges::find((*owner)->skipped, message) != (*owner)->skipped.end();
+      return !named;
+    });
+    if (!read) return std::unexpected(read.error());
+    return named;
+  }
+
   /// False: nothing behind this message is believed.
   bool take(const kafka::Message& message, const kafka::Envelope& envelope) {
     if (!rule_ && envelope.sequenced() && !begin(envelope)) {
@@ -80,6 +118,14 @@ class TopicVerifier {
       case kafka::Verdict::missing:
         break;
     }
+    const SkippedMessage named = kafka::name_message(message.offset, envelope, message.value);
+    if (std::ranges::find(skips_, named) != skips_.end()) {
+      out_.skipped.push_back("partition " + std::to_string(partition_) + ", offset " +
+                             std::to_string(message.offset) + ", hash " + named.hash.hex() + ": " +
+                             judgement.why);
+      return true;
+    }
+    refused_ = named;
     find(envelope, judgement.why + " (offset " + std::to_string(message.offset) +
                        "); what follows in this partition was not verified");
     return false;
@@ -96,8 +142,8 @@ class TopicVerifier {
     rule_.emplace(
         out_.journal, kafka::AppliedHead{.chain = genesis},
         [this](core::Sequence sequence) -> std::optional<base::Hash256> {
-          if (sequence == 0 || sequence > chains_of_records_.size()) return std::nullopt;
-          return chains_of_records_[sequence - 1];
+          if (sequence == 0 || sequence > links_.size()) return std::nullopt;
+          return links_[sequence - 1].chain;
         },
         envelope.kind == kafka::Kind::epoch && !engine::journal::is_moved(out_.journal)
             ? kafka::Epochs::announced
@@ -107,13 +153,53 @@ class TopicVerifier {
 
   void apply(const core::OrderedRecord& record) {
     ++out_.report.records;
-    chains_of_records_.push_back(record.link.chain);
+    links_.push_back({.epoch = record.link.epoch, .leaf = record.link.leaf, .chain = record.link.chain});
+    take_move(record);
     if (std::string what = streams_.check(record.record, record.link.leaf); !what.empty()) {
       add({.partition = partition_,
            .sequence = record.link.sequence,
            .stream = record.link.stream,
            .seq = record.link.stream_seq,
            .what = std::move(what)});
+    }
+  }
+
+  void take_move(const core::OrderedRecord& record) {
+    if (record.link.stream.kind != core::StreamKind::partition) return;
+    auto move = engine::journal::move_of(record.record);
+    if (move && !*move) return;
+    if (move && partition_ < (*move)->heads.size()) return moves_.push_back(std::move(**move));
+    add({.partition = partition_,
+         .sequence = record.link.sequence,
+         .stream = record.link.stream,
+         .seq = record.link.stream_seq,
+         .what = "what it tells of a move of the journal cannot be read"});
+  }
+
+  /// What the records were before their moves (J22).
+  void check_formers() {
+    bool here = !engine::journal::is_moved(out_.journal);
+    for (const engine::journal::Move& move : moves_) {
+      here = here || move.new_id() == out_.journal;
+      const auto& [sequence, head] = move.heads[partition_];
+      base::Hash256 chain = codec::genesis_chain(move.from, partition_);
+      core::Sequence at = 0;
+      for (; at < sequence && at < links_.size(); ++at)
+        chain = codec::chain_hash(chain, partition_, at + 1, links_[at].epoch, links_[at].leaf);
+      if (at == sequence && chain == head) {
+        if (std::ranges::find(out_.formers, move.from) == out_.formers.end())
+          out_.formers.push_back(move.from);
+      } else {
+        add({.partition = partition_,
+             .sequence = sequence,
+             .what = "up to here the records are not those of journal " + move.from +
+                     ", from which they were moved: its chain led to " + head.hex()});
+      }
+    }
+    if (!here) {
+      out_.unchecked.push_back("partition " + std::to_string(partition_) +
+                               ": where the journal came from: the record that tells of its move here is not "
+                               "on the topic");
     }
   }
 
@@ -138,7 +224,15 @@ class TopicVerifier {
   StreamChains streams_;
   core::PartitionId partition_ = 0;
   std::optional<kafka::ApplyRule> rule_;
-  std::vector<base::Hash256> chains_of_records_;  // of the partition, by sequence
+  struct Link {
+    core::OwnerEpoch epoch = 0;
+    base::Hash256 leaf;
+    base::Hash256 chain;
+  };
+  std::vector<Link> links_;  // of the partition, by sequence
+  std::vector<engine::journal::Move> moves_;
+  std::vector<SkippedMessage> skips_;
+  std::optional<SkippedMessage> refused_;  // what ended the reading
 };
 
 }  // namespace

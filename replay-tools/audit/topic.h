@@ -1,5 +1,9 @@
 // Verifies a journal from its Kafka topic alone: chain, order and completeness, as every reader can (J26).
 //
+// A message that would end that is passed over where an owner says so in the record of its epoch, further
+// down (kafka/skip.h): it is named in every report. The chains that the records had in former journals are
+// made anew from them (J22), as far as the records that tell of the moves are there.
+//
 // The journal is the one that begins the topic: its first record reaches its genesis chain, which commits to
 // the id. A partition is followed as long as each record is the next one; where it is not, the finding says
 // why and the rest of that partition is not believed.
@@ -37,6 +41,9 @@ struct TopicReport {
   std::uint64_t ignored =
       0;  // messages that are not of this history: others' and malformed ones, fenced owners'
   std::vector<std::string> ignored_examples;  // at most kMostFindings
+  std::vector<std::string> skipped;           // messages that owners have passed over, for people
+  std::vector<std::string> formers;           // journals whose records these once were, verified
+  std::vector<std::string> unchecked;         // what was not, and why
 };
 
 /// `journal`: the id that it must be; empty: that of the first record.

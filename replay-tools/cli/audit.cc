@@ -89,6 +89,9 @@ Outcome print_topic(Session& session, const audit::TopicReport& topic) {
     out["marks"] = topic.marks;
     out["ignored"] = topic.ignored;
     out["ignored_examples"] = topic.ignored_examples;
+    out["skipped"] = topic.skipped;
+    out["formers"] = topic.formers;
+    out["unchecked"] = topic.unchecked;
     print_line(dump(out));
     return exit;
   }
@@ -96,6 +99,14 @@ Outcome print_topic(Session& session, const audit::TopicReport& topic) {
   for (const std::string& example : topic.ignored_examples) {
     print_line(paint(Colour::yellow, "ignored ") + safe(example));
   }
+  for (const std::string& skipped : topic.skipped) {
+    print_line(paint(Colour::yellow, "skipped ") + safe(skipped) +
+               "; an owner says so in its epoch's record");
+  }
+  for (const std::string& former : topic.formers)
+    print_line("moved from journal " + safe(former) + ": its chain is that of these records");
+  for (const std::string& what : topic.unchecked)
+    print_line(paint(Colour::yellow, "not checked ") + safe(what));
   const std::string sum = std::to_string(report.records) + " records of " + std::to_string(report.streams) +
                           " streams, journal " + safe(topic.journal.empty() ? "not known" : topic.journal) +
                           "; " + std::to_string(topic.again) + " came again, " +

@@ -69,6 +69,10 @@ class AppliedView {
   base::Result<Moves> moves() const { return read_moves(store_.view, meta_, partition_); }
   /// The data folder that it is of.
   const std::string& folder() const { return meta_.folder_id; }
+  /// For a record that nobody's clock is there for (rows.h); what is added must be written.
+  base::WallMs time_of_next(base::WallMs now_ms) const {
+    return journal::time_of_next(store_.view, partition_, now_ms);
+  }
 
   /// The record at `offset`, with what it causes. Written by flush(). `row`: its stored bytes.
   void add(const core::OrderedRecord& record, std::string row, std::vector<view::ViewChange> changes,

@@ -15,7 +15,14 @@ std::string named(const Envelope& envelope) {
 Judgement ApplyRule::judge(const Envelope& envelope, const std::optional<base::Hash256>& hash) {
   if (envelope.journal != journal_) return ignore("it belongs to journal " + envelope.journal);
   if (!envelope.sequenced()) return {};
-  highest_epoch_ = std::max(highest_epoch_, envelope.epoch);
+  const Judgement judgement = place(envelope, hash);
+  // What is not of this history says nothing of its epochs.
+  if (judgement.verdict != Verdict::diverged && judgement.verdict != Verdict::missing)
+    highest_epoch_ = std::max(highest_epoch_, envelope.epoch);
+  return judgement;
+}
+
+Judgement ApplyRule::place(const Envelope& envelope, const std::optional<base::Hash256>& hash) {
   const bool old = envelope.sequence <= head_.sequence;
   if (old && hash) {
     const auto applied =

@@ -74,6 +74,7 @@ class ApplyRule {
   std::uint64_t ignored() const { return ignored_; }
 
  private:
+  Judgement place(const Envelope& envelope, const std::optional<base::Hash256>& hash);
   Judgement ignore(std::string why);
   bool continues_epoch(const Envelope& envelope) const;
 

@@ -18,9 +18,10 @@ constexpr std::size_t kMostStarts = 96;
 
 }  // namespace
 
-CatchUp::CatchUp(AppliedView& view, const Projection& projection)
+CatchUp::CatchUp(AppliedView& view, const Projection& projection, std::vector<SkippedMessage> skips)
     : view_(view),
       projection_(projection),
+      skips_(std::move(skips)),
       rule_(
           view.journal(), view.opened_at(),
           [this](core::Sequence sequence) { return view_.hash_of(sequence); },
@@ -84,13 +85,31 @@ base::Status CatchUp::take(ReadMessage message) {
     case Verdict::missing:
       break;
   }
+  return refuse(message, judgement);
+}
+
+/// Only what is named to the last byte is passed over.
+base::Status CatchUp::refuse(const ReadMessage& message, const Judgement& judgement) {
+  const SkippedMessage named = name_message(message.offset, *message.envelope, message.value);
+  if (std::ranges::find(skips_, named) != skips_.end()) {
+    base::log(base::LogLevel::warning, "kafka_message_skipped",
+              {{"partition", view_.partition()},
+               {"offset", message.offset},
+               {"hash", named.hash.hex()},
+               {"reason", judgement.why}});
+    if (std::ranges::find(skipped_, named) == skipped_.end()) skipped_.push_back(named);
+    return {};
+  }
   const bool diverged = judgement.verdict == Verdict::diverged;
-  return base::fail(diverged ? base::Code::journal_diverged : base::Code::journal_incomplete,
-                    "partition " + std::to_string(view_.partition()) + ", offset " +
-                        std::to_string(message.offset) + ": " + judgement.why +
-                        ". Nothing was changed. Look who may write to the topic; if its history is the right "
-                        "one, start once with --set kafka.accept_loss=true, which keeps the view aside and "
-                        "makes it anew from the topic");
+  return base::fail(
+      diverged ? base::Code::journal_diverged : base::Code::journal_incomplete,
+      "partition " + std::to_string(view_.partition()) + ", offset " + std::to_string(message.offset) + ": " +
+          judgement.why +
+          ". Nothing was changed. Look who may write to the topic; if its history is the right "
+          "one, start once with --set kafka.accept_loss=true, which keeps the view aside and "
+          "makes it anew from the topic. If this message alone is a forgery, it is passed over with --set "
+          "'kafka.skip=[\"" +
+          encode_skip({.partition = view_.partition(), .message = named}) + "\"]'");
 }
 
 base::Status CatchUp::apply(ReadMessage message, core::OrderedRecord record) {

@@ -9,17 +9,19 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/result.h"
 #include "engine/journal/kafka/applied_view.h"
 #include "engine/journal/kafka/apply_rule.h"
+#include "engine/journal/kafka/skip.h"
 
 namespace sandglass::engine::journal::kafka {
 
 class CatchUp {
  public:
   /// Both must outlive this.
-  CatchUp(AppliedView& view, const Projection& projection);
+  CatchUp(AppliedView& view, const Projection& projection, std::vector<SkippedMessage> skips = {});
   CatchUp(const CatchUp&) = delete;
   CatchUp& operator=(const CatchUp&) = delete;
 
@@ -36,6 +38,8 @@ class CatchUp {
   const ApplyRule& rule() const { return rule_; }
   /// The newest sequence that was met in the log without a gap, applied now or before.
   core::Sequence met() const { return met_; }
+  /// Messages that it was to pass over and has met.
+  const std::vector<SkippedMessage>& skipped() const { return skipped_; }
   /// The nonce of the fence that was met last.
   const std::string& fence() const { return fence_; }
   /// Offsets of records that were applied here lately, a MiB of them between two: where a reading of what is
@@ -45,9 +49,12 @@ class CatchUp {
  private:
   void meet(core::Sequence sequence);
   base::Status apply(ReadMessage message, core::OrderedRecord record);
+  base::Status refuse(const ReadMessage& message, const Judgement& judgement);
 
   AppliedView& view_;
   const Projection& projection_;
+  const std::vector<SkippedMessage> skips_;
+  std::vector<SkippedMessage> skipped_;
   ApplyRule rule_;
   bool from_start_ = false;
   core::Sequence met_ = 0;

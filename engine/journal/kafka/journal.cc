@@ -28,6 +28,21 @@ std::string draw_nonce(base::Random& random) {
   return base::to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+/// A view may have been made with a key that its topic's owners do not have: it takes over nothing, and what
+/// it has of the topic is right. Once the folder has theirs it is that one's.
+base::Status keep_key_check(ViewStore& store, JournalMeta& meta, const KafkaJournalOptions& options) {
+  if (meta.key_check == options.meta.key_check || options.self.key.empty()) return {};
+  for (core::PartitionId partition = 0; partition < meta.partitions; ++partition) {
+    const auto moves = read_moves(store.view, meta, partition);
+    if (!moves) return std::unexpected(moves.error());
+    if (!moves->newest) continue;
+    if (!moves->owner || moves->owner->key != options.self.key) return {};
+  }
+  meta.key_check = options.meta.key_check;
+  const std::vector<view::ViewChange> rows = meta_rows(meta);
+  return store.write({&rows, 1});
+}
+
 }  // namespace
 
 std::string journal_id_of(const std::string& cluster, const std::string& topic) {
@@ -42,8 +57,8 @@ bool is_kafka_journal(std::string_view journal_id) {
 
 /// A partition on the worker.
 struct KafkaJournal::Part {
-  Part(AppliedView opened, const Projection& projection)
-      : view(std::move(opened)), catch_up(view, projection) {}
+  Part(AppliedView opened, const Projection& projection, std::vector<SkippedMessage> skips)
+      : view(std::move(opened)), catch_up(view, projection, std::move(skips)) {}
 
   AppliedView view;
   CatchUp catch_up;
@@ -68,6 +83,7 @@ base::Result<std::unique_ptr<KafkaJournal>> KafkaJournal::open(ViewStore store, 
     meta = options.meta;
   }
   if (!meta) return std::unexpected(meta.error());
+  if (auto kept = keep_key_check(store, *meta, options); !kept) return std::unexpected(kept.error());
   if (meta->journal_id != options.meta.journal_id || meta->partitions != options.meta.partitions) {
     return base::fail(
         base::Code::topic_foreign,
@@ -283,7 +299,11 @@ void KafkaJournal::obey(core::PartitionId partition, Order order) {
       decided_.notify_all();
       return;
     }
-    auto made = std::make_unique<Part>(std::move(*view), options_.projection);
+    std::vector<SkippedMessage> skips;
+    for (const Skip& skip : options_.skips) {
+      if (skip.partition == partition) skips.push_back(skip.message);
+    }
+    auto made = std::make_unique<Part>(std::move(*view), options_.projection, std::move(skips));
     made->broker = std::move(*broker);
     parts_[partition] = std::move(made);
   }
@@ -309,7 +329,8 @@ void KafkaJournal::begin_takeover(Part& part) {
                         TakeoverOptions{.nonce = draw_nonce(random_),
                                         .published_deadline_ms = options_.published_deadline_ms,
                                         .republish_from_view = options_.republish_from_view,
-                                        .reopen = options_.reopen});
+                                        .reopen = options_.reopen,
+                                        .self = options_.self});
   part.takeover->start(now());
 }
 

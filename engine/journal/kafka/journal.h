@@ -44,7 +44,9 @@ struct KafkaJournalOptions {
   OwnerOptions owner;
   std::int64_t published_deadline_ms = 60'000;
   bool republish_from_view = false;
-  bool reopen = false;                  // a move to another place is given up
+  bool reopen = false;  // a move to another place is given up
+  OwnerMark self;       // takeover.h
+  std::vector<Skip> skips;
   std::int64_t close_ms = 3'000;        // at its end, for publishing what is durable
   std::function<void()> on_completion;  // may be null; tells that poll() has something
 };

@@ -16,6 +16,24 @@ constexpr std::size_t kMaxTransactionBytes = 32 << 20;
 constexpr std::size_t kMessagesAtOnce = 500;
 constexpr std::uint64_t kFenceToken = 0;  // sequences begin at 1
 
+base::Status check_like(const OwnerMark& former, const OwnerMark& self, core::PartitionId partition) {
+  const std::string where = "partition " + std::to_string(partition) + ": ";
+  if (former.key != self.key) {
+    return base::fail(base::Code::topic_foreign,
+                      where +
+                          "whoever wrote the topic's history has another tenant key than this data folder, "
+                          "with which nobody could go on with it. Nothing was written. Give this folder a "
+                          "copy of the others' keys/tenant, or choose another topic with kafka.topic");
+  }
+  if (former.blobs == self.blobs) return {};
+  return base::fail(base::Code::topic_foreign,
+                    where + "whoever wrote the topic's history keeps its blobs in store " + former.blobs +
+                        ", and this data folder has store " + self.blobs +
+                        ": runs would miss their files. Nothing was written. Mount that store as `blobs` "
+                        "here; a copy of it has the same file blobs/id. If it is gone for good, write " +
+                        former.blobs + " into blobs/id");
+}
+
 }  // namespace
 
 std::string Takeover::stage() const {
@@ -157,7 +175,7 @@ void Takeover::everything_read(const Now& now) {
              "kafka.republish_from_view=true; to accept the loss, once with --set kafka.accept_loss=true, "
              "which keeps the view aside and makes it anew from the topic"});
   }
-  if (auto may = check_moves(); !may) return fail(may.error());
+  if (auto may = check_owners(); !may) return fail(may.error());
   times_.read = now.monotonic_ns;
   SG_CRASH_POINT("kafka.read");
   starts_.assign(catch_up_.starts().begin(), catch_up_.starts().end());
@@ -171,10 +189,13 @@ void Takeover::everything_read(const Now& now) {
 }
 
 /// A journal that has moved on has no owner any more, only a tail to publish; one that is on its way here has
-/// none yet.
-base::Status Takeover::check_moves() {
+/// none yet. Who cannot go on with what its owners did is none.
+base::Status Takeover::check_owners() {
   auto moves = view_.moves();
   if (!moves) return std::unexpected(moves.error());
+  if (moves->owner && !options_.self.key.empty()) {
+    if (auto like = check_like(*moves->owner, options_.self, view_.partition()); !like) return like;
+  }
   if (!options_.reopen) closed_ = std::move(moves->away);
   if (!is_moved(view_.journal()) || moves->owned_since) return {};
   if (moves->here && moves->here->folder == view_.folder()) return {};
@@ -271,9 +292,12 @@ void Takeover::publish_epoch(const Now& now) {
   const auto moves = view_.moves();
   if (!moves) return fail(moves.error());
   const AppliedHead& head = catch_up_.rule().head();
+  OwnerMark self = options_.self;
+  self.skipped = catch_up_.skipped();
   Epoch epoch;
   epoch.record.record = make_epoch_record(view_.owners(), moves->newest ? &*moves->newest : nullptr,
-                                          catch_up_.rule().highest_epoch() + 1, now.wall_ms);
+                                          catch_up_.rule().highest_epoch() + 1,
+                                          view_.time_of_next(now.wall_ms), encode_owner(self));
   core::OrderLink& link = epoch.record.link;
   link = {.sequence = head.sequence + 1,
           .epoch = catch_up_.rule().highest_epoch() + 1,

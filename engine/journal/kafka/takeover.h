@@ -15,7 +15,7 @@
 // Thread rule: stepped by one thread. Errors: journal_fenced (another took over meanwhile), outcome_unknown
 // (the brokers failed us: again), journal_diverged, journal_incomplete (an operator must choose), timed_out
 // (a transaction hangs in the log), format_unknown; folder_version,
-// topic_foreign (rows/move.h: it has no owner any more, or none yet).
+// topic_foreign (rows/move.h: it has no owner any more, or none yet; or its owners are not like this one).
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,8 @@ struct TakeoverOptions {
   bool republish_from_view = false;
   /// The journal's move to another place is given up: it has an owner again (rows/move.h).
   bool reopen = false;
+  /// Who takes over; where the topic's owners say who they are, it must be like them.
+  OwnerMark self;
 };
 
 class Takeover {
@@ -87,7 +89,7 @@ class Takeover {
   void read_everything(std::int64_t from);
   void take_everything(ReadMessage message, const Now& now);
   void everything_read(const Now& now);
-  base::Status check_moves();
+  base::Status check_owners();
   void read_published(const Now& now);
   void take_published(const ReadMessage& message, const Now& now);
   void published_found(const Now& now);

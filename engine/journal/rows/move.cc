@@ -5,7 +5,6 @@
 
 #include "engine/codec/record.h"
 #include "engine/journal/rows/lines.h"
-#include "engine/journal/rows/owners.h"
 #include "engine/view/keys.h"
 
 namespace sandglass::engine::journal {
@@ -66,7 +65,9 @@ std::string Move::new_id() const {
 }
 
 base::Result<std::optional<Move>> move_of(const core::StoredRecord& record) {
-  if (record.slots.empty()) return std::optional<Move>();
+  const auto mark = owner_of(record);
+  if (!mark) return std::unexpected(mark.error());
+  if (record.slots.empty() || *mark) return std::optional<Move>();
   auto move = decode_move(record.slots.front()->bytes);
   if (!move) return std::unexpected(move.error());
   return std::optional(std::move(*move));
@@ -94,6 +95,9 @@ base::Result<Moves> read_moves(const view::View& view, const JournalMeta& meta, 
     for (core::StoredRecord& record : *records) {
       auto move = move_of(record);
       if (!move) return std::unexpected(move.error());
+      auto owner = owner_of(record);
+      if (!owner) return std::unexpected(owner.error());
+      if (*owner && !(*owner)->key.empty()) moves.owner = std::move(*owner);
       moves.owned_since = moves.here.has_value();
       if (*move && (*move)->new_id() == meta.journal_id) moves.here = *move;
       moves.away = *move && (*move)->from == meta.journal_id ? std::move(*move) : std::nullopt;
@@ -132,15 +136,15 @@ base::Result<std::vector<ChainHead>> read_heads(const view::View& view, const Jo
 base::Result<std::vector<view::ViewChange>> owners_record_rows(const view::View& view,
                                                                const JournalMeta& meta,
                                                                core::PartitionId partition,
-                                                               std::string_view move, std::int64_t time_ms) {
+                                                               std::string_view move, std::int64_t now_ms) {
   const auto owned = read_ownership(view, meta, partition);
   if (!owned) return std::unexpected(owned.error());
   const auto moves = read_moves(view, meta, partition);
   if (!moves) return std::unexpected(moves.error());
   const core::StreamId owners = owners_stream(partition, meta.partitions);
   const core::OwnerEpoch epoch = owned->epoch + 1;
-  const core::StoredRecord record =
-      make_epoch_record(owners, moves->newest ? &*moves->newest : nullptr, epoch, time_ms, move);
+  const core::StoredRecord record = make_epoch_record(owners, moves->newest ? &*moves->newest : nullptr,
+                                                      epoch, time_of_next(view, partition, now_ms), move);
   core::OrderLink link{.sequence = owned->last_sequence + 1,
                        .epoch = epoch,
                        .stream = owners,

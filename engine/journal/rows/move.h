@@ -31,6 +31,7 @@
 #include "engine/base/result.h"
 #include "engine/core/stored_record.h"
 #include "engine/journal/rows/lines.h"
+#include "engine/journal/rows/owners.h"
 #include "engine/journal/rows/rows.h"
 #include "engine/view/view.h"
 
@@ -68,6 +69,7 @@ struct Moves {
   /// had an owner since.
   std::optional<Move> here;
   bool owned_since = false;
+  std::optional<OwnerMark> owner;  // the newest that says who it is
 };
 base::Result<Moves> read_moves(const view::View& view, const JournalMeta& meta, core::PartitionId partition);
 
@@ -83,6 +85,6 @@ base::Result<std::vector<ChainHead>> read_heads(const view::View& view, const Jo
 base::Result<std::vector<view::ViewChange>> owners_record_rows(const view::View& view,
                                                                const JournalMeta& meta,
                                                                core::PartitionId partition,
-                                                               std::string_view move, std::int64_t time_ms);
+                                                               std::string_view move, std::int64_t now_ms);
 
 }  // namespace sandglass::engine::journal

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/base/check.h"
+#include "engine/base/steady_clock.h"
 #include "engine/codec/header.h"
 #include "engine/codec/record.h"
 #include "engine/view/keys.h"
@@ -142,18 +143,32 @@ base::Result<Ownership> read_ownership(const view::View& view, const JournalMeta
   return ownership;
 }
 
+namespace {
+
+std::optional<base::WallMs> newest_record_ms(const view::View& view, core::PartitionId partition) {
+  const auto [first, last] = keys::order_range(partition);
+  const auto tail = view.scan_now({.first = first, .last = last, .limit = 1, .reverse = true});
+  if (!tail || tail->rows.empty()) return std::nullopt;
+  const auto key = keys::parse_order_key(tail->rows.front().key);
+  if (!key) return std::nullopt;
+  const auto record = RowReader(view).read_order(partition, key->sequence, 1);
+  if (!record || record->empty()) return std::nullopt;
+  const auto header = codec::decode_header(record->front().record);
+  return header ? std::optional(header->time_ms) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<base::WallMs> newest_record_ms(const view::View& view, const JournalMeta& meta) {
   std::optional<base::WallMs> newest;
-  const RowReader reader(view);
-  for (core::PartitionId partition = 0; partition < meta.partitions; ++partition) {
-    const auto ownership = read_ownership(view, meta, partition);
-    if (!ownership || ownership->last_sequence == 0) continue;
-    const auto last = reader.read_order(partition, ownership->last_sequence, 1);
-    if (!last || last->empty()) continue;
-    const auto header = codec::decode_header(last->front().record);
-    if (header) newest = std::max(newest.value_or(0), header->time_ms);
-  }
+  for (core::PartitionId partition = 0; partition < meta.partitions; ++partition)
+    newest = std::max(newest, newest_record_ms(view, partition));
   return newest;
+}
+
+base::WallMs time_of_next(const view::View& view, core::PartitionId partition, base::WallMs now_ms) {
+  const base::WallMs newest = newest_record_ms(view, partition).value_or(now_ms);
+  return newest - now_ms < base::SteadyClock::kMostHeldMs ? std::max(newest, now_ms) : now_ms;
 }
 
 base::Result<core::OwnerEpoch> read_owner_epoch(const view::View& view, core::PartitionId partition) {

@@ -40,6 +40,9 @@ base::Result<Ownership> read_ownership(const view::View& view, const JournalMeta
                                        core::PartitionId partition);
 /// The time of the newest record of any partition; nothing if there is none that can be read.
 std::optional<base::WallMs> newest_record_ms(const view::View& view, const JournalMeta& meta);
+/// What time a record gets that is written before there is an engine's clock (base/steady_clock.h): `now`, or
+/// that of the partition's newest record, where the machine's clock is behind it by less than two days.
+base::WallMs time_of_next(const view::View& view, core::PartitionId partition, base::WallMs now_ms);
 /// 0: the partition never had an owner.
 base::Result<core::OwnerEpoch> read_owner_epoch(const view::View& view, core::PartitionId partition);
 view::ViewChange owner_epoch_row(core::PartitionId partition, core::OwnerEpoch epoch);

@@ -20,6 +20,7 @@
 #include "engine/base/log.h"
 #include "engine/base/steady_clock.h"
 #include "engine/base/system_ports.h"
+#include "engine/base/take_over.h"
 #include "engine/base/wakeup.h"
 #include "engine/blob/files/store.h"
 #include "engine/dispatch/local_dispatcher.h"
@@ -42,8 +43,6 @@ namespace {
 using base::Code;
 
 constexpr const char* kVersion = "0.1.0";
-/// `sandglass take-over` leaves it in the data folder.
-constexpr const char* kTakeOver = "run/take-over";
 
 void add_check(::sandglass::v1::StatusReply& status, const Check& found) {
   auto& check = *status.add_checks();
@@ -136,12 +135,16 @@ StandbyPorts Engine::Parts::standby_ports(const OpenPorts& ports) {
               standby = std::move(*started);
               told();
             }
-            standby->set_reason("this engine stands by: " + served_by +
+            standby->set_reason(std::string(base::kStandsBy) + served_by +
                                 " serves this journal. Call that one, or try again: this one takes over "
                                 "when the other's lease ends, or when `sandglass take-over` tells it to");
           },
+      .taking_over =
+          [this](const std::string& served_by) {
+            if (standby) standby->set_reason(std::string(base::kTakesOver) + served_by + " still serves");
+          },
       .ends = ports.ends,
-      .told_to_take_over = [told = folder.file(kTakeOver)] { return ::unlink(told.c_str()) == 0; },
+      .told_to_take_over = [told = folder.file(base::kTakeOverOrder)] { return ::unlink(told.c_str()) == 0; },
       .lost = [this, lost = ports.lost](
                   const base::Error& error) { loop.post([lost, error](shard::ShardSet&) { lost(error); }); }};
 }

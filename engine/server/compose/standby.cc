@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include "engine/base/hash.h"
@@ -57,7 +59,31 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
+/// The folder's path may be another for each process of it; the folder itself is not.
+base::Result<std::string> place_of(const std::string& folder, const std::string& host) {
+  struct stat about{};
+  if (::stat(folder.c_str(), &about) != 0)
+    return std::unexpected(base::system_error("cannot look at", folder, errno));
+  base::Sha256 hash;
+  hash.update(host).update_u64(about.st_dev).update_u64(about.st_ino);
+  return short_id(hash.finish().view());
+}
+
+/// Of two processes with one folder's id at most one has that folder, whose lock it holds.
+bool is_served_elsewhere(const LeaseHolder& holder, const LeaseHolder& self) {
+  if (holder.folder != self.folder || holder.place == self.place || holder.host != self.host) return false;
+  const int process = std::atoi(holder.process.c_str());
+  return process > 0 && (::kill(process, 0) == 0 || errno == EPERM);
+}
+
 base::Status check_holder(const LeaseHolder& holder, const LeaseHolder& self, const std::string& topic) {
+  if (is_served_elsewhere(holder, self)) {
+    return base::fail(Code::topic_foreign,
+                      holder.text() + " serves topic " + topic +
+                          " and has this data folder's id: one of the two is a copy of the other. A folder "
+                          "that shall stand by is a new one, with an id of its own: docs/guides/standby.md "
+                          "says what it must have of the other");
+  }
   if (holder.key != self.key) {
     return base::fail(Code::topic_foreign,
                       holder.text() + " serves topic " + topic +
@@ -90,18 +116,23 @@ base::Result<LeaseHolder> lease_name(const base::DataFolder& folder, const std::
                                      base::Random& random) {
   auto blobs = store_id(folder.blobs(), random);
   if (!blobs) return std::unexpected(blobs.error());
-  return LeaseHolder{.host = host_name(),
+  const std::string host = host_name();
+  auto place = place_of(folder.path(), host);
+  if (!place) return std::unexpected(place.error());
+  return LeaseHolder{.host = host,
                      .process = std::to_string(::getpid()),
                      .folder = folder.id(),
                      .blobs = std::move(*blobs),
-                     .key = short_id(key_check_of(tenant_key))};
+                     .key = short_id(key_check_of(tenant_key)),
+                     .place = std::move(*place)};
 }
 
 base::Result<bool> wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& journal,
                                   const LeaseHolder& self, const KafkaSettings& kafka,
                                   const StandbyPorts& ports) {
-  bool takes = kafka.take_over;
-  if (takes) lease.take();
+  bool shall_take = kafka.take_over;
+  bool takes = false;
+  bool stood_by = false;
   // What was told to an engine that has ended meanwhile is not for this one.
   if (ports.told_to_take_over) static_cast<void>(ports.told_to_take_over());
   std::string told;
@@ -111,25 +142,33 @@ base::Result<bool> wait_for_lease(Lease& lease, journal::kafka::KafkaJournal& jo
     if (standing.state == Lease::State::ours) break;
     if (takes && standing.state == Lease::State::joining) break;  // the other is fenced instead
     if (ports.ends && ports.ends()) return base::fail(Code::cancelled, "it was told to end");
+    const std::string holder = standing.holder.text();
     if (standing.state == Lease::State::others) {
+      // Before anything is taken from it.
       if (auto fits = check_holder(standing.holder, self, kafka.topic); !fits)
         return std::unexpected(fits.error());
-      if (std::string holder = standing.holder.text(); holder != told) {
+      if (!shall_take && holder != told) {
         base::log(base::LogLevel::info, "stands_by", {{"topic", kafka.topic}, {"serves", holder}});
-        told = std::move(holder);
+        told = holder;
+        stood_by = true;
         if (ports.standing_by) ports.standing_by(told);
       }
+      if (stood_by && ports.told_to_take_over && ports.told_to_take_over()) {
+        base::log(base::LogLevel::info, "told_to_take_over", {{"topic", kafka.topic}, {"from", holder}});
+        if (ports.taking_over) ports.taking_over(holder);
+        shall_take = true;
+      }
+      if (std::exchange(shall_take, false)) {
+        takes = true;
+        told.clear();  // whom it stands by for afterwards is said again
+        lease.take();
+      }
     }
-    if (told.empty()) continue;
-    if (!takes && ports.told_to_take_over && ports.told_to_take_over()) {
-      base::log(base::LogLevel::info, "told_to_take_over", {{"topic", kafka.topic}, {"from", told}});
-      takes = true;
-      lease.take();
-    }
+    if (!stood_by) continue;
     if (auto status = stand_by(journal); !status) return std::unexpected(status.error());
   }
-  if (!told.empty()) base::log(base::LogLevel::info, "takes_over", {{"topic", kafka.topic}, {"from", told}});
-  return !told.empty();
+  if (stood_by) base::log(base::LogLevel::info, "takes_over", {{"topic", kafka.topic}});
+  return stood_by;
 }
 
 }  // namespace sandglass::engine::server::compose

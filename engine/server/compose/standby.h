@@ -25,6 +25,8 @@ using journal::kafka::client::Lease;
 struct StandbyPorts {
   /// It stands by, and for whom; again when that changes.
   std::function<void(const std::string& served_by)> standing_by;
+  /// It was told to take over, and from whom; may be empty.
+  std::function<void(const std::string& served_by)> taking_over;
   /// Asked several times a second: the process shall end.
   std::function<bool()> ends;
   /// An operator has told this engine to take over: true once for each time. Asked as often.

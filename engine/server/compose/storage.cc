@@ -156,6 +156,10 @@ base::Result<KafkaOpened> open_kafka_journal(const StorageOptions& options, bool
   if (!topic) return std::unexpected(topic.error());
   const auto journal_id = find_journal_id(options, *settings, topic->cluster);
   if (!journal_id) return std::unexpected(journal_id.error());
+  auto skips = kafka::parse_skips(wanted.skip);
+  if (!skips) return std::unexpected(skips.error());
+  auto self = lease_name(options.folder, options.tenant_key, options.random);
+  if (!self) return std::unexpected(self.error());
   auto brokers = kafka::client::KafkaClient::open({.settings = std::move(*settings),
                                                    .topic = wanted.topic,
                                                    .journal_id = *journal_id,
@@ -180,15 +184,20 @@ base::Result<KafkaOpened> open_kafka_journal(const StorageOptions& options, bool
        .owner = {.publish_interval_ms = wanted.publish_interval_ms},
        .republish_from_view = wanted.republish_from_view,
        .reopen = reopen,
+       .self = {.key = self->key, .blobs = self->blobs},
+       .skips = std::move(*skips),
        .on_completion = options.completed});
   if (!opened) return std::unexpected(opened.error());
   storage.meta = (*opened)->meta();
+  // Before anybody is fenced.
+  if (auto ours = check_belongings(storage.meta, options.folder, options.tenant_key); !ours)
+    return std::unexpected(ours.error());
   if (auto kept =
           kafka::save_place(options.folder.file(kafka::kPlaceFile),
                             {.journal = *journal_id, .topic = wanted.topic, .brokers = wanted.bootstrap});
       !kept)
     return std::unexpected(kept.error());
-  return KafkaOpened{.journal = std::move(*opened), .cluster = topic->cluster};
+  return KafkaOpened{.journal = std::move(*opened), .cluster = topic->cluster, .self = std::move(*self)};
 }
 
 /// Until this engine has the lease, unless it shall take over from whoever has it.
@@ -196,17 +205,15 @@ base::Status begin_leasing(const StorageOptions& options, const KafkaOpened& ope
   const KafkaSettings& wanted = options.config.kafka;
   auto settings = kafka::cluster::read_settings(wanted.bootstrap, wanted.client, wanted.client_file);
   if (!settings) return std::unexpected(settings.error());
-  auto self = lease_name(options.folder, options.tenant_key, options.random);
-  if (!self) return std::unexpected(self.error());
   auto lease = Lease::open({.settings = *settings,
                             .topic = wanted.topic,
                             .group = opened.journal->meta().journal_id,
-                            .self = *self,
+                            .self = opened.self,
                             .session_ms = wanted.lease_ms,
                             .on_lost = options.standby.lost});
   if (!lease) return std::unexpected(lease.error());
   storage.lease = std::move(*lease);
-  const auto stood_by = wait_for_lease(*storage.lease, *opened.journal, *self, wanted, options.standby);
+  const auto stood_by = wait_for_lease(*storage.lease, *opened.journal, opened.self, wanted, options.standby);
   if (!stood_by) return std::unexpected(stood_by.error());
   if (!*stood_by) return {};
   // Much may have been changed since this engine began to wait (J28).

@@ -58,6 +58,7 @@ base::Result<Storage> open_storage(const StorageOptions& options);
 struct KafkaOpened {
   std::unique_ptr<journal::kafka::KafkaJournal> journal;
   std::string cluster;
+  journal::kafka::client::LeaseHolder self;
 };
 /// The topic's journal, before any partition of it is owned. `reopen`: its move to another place is given up.
 base::Result<KafkaOpened> open_kafka_journal(const StorageOptions& options, bool reopen, Storage& storage);

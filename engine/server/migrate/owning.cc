@@ -104,9 +104,9 @@ class Owning {
     if (!moves) return std::unexpected(moves.error());
     const journal::Ownership& owned = owned_.at(partition);
     const core::StreamId owners = journal::owners_stream(partition, partitions());
-    core::OrderedRecord record{.record = journal::make_epoch_record(owners,
-                                                                    moves->newest ? &*moves->newest : nullptr,
-                                                                    owned.epoch, clock_.wall_ms(), text)};
+    core::OrderedRecord record{.record = journal::make_epoch_record(
+                                   owners, moves->newest ? &*moves->newest : nullptr, owned.epoch,
+                                   journal::time_of_next(*storage_.view, partition, clock_.wall_ms()), text)};
     core::OrderLink& link = record.link;
     link = {.sequence = owned.last_sequence + 1,
             .epoch = owned.epoch,

@@ -127,5 +127,52 @@ TEST_F(MovedJournal, IsOpenUnderTheIdThatTheMoveGives) {
   EXPECT_TRUE(read_moves(view_, moved, 1)->owned_since);
 }
 
+TEST_F(MovedJournal, WhatAnOwnerSaysOfItselfIsNoMoveAndOpensItAgain) {
+  EXPECT_EQ(encode_owner({}), "");
+  const OwnerMark mark{.key = "0123", .blobs = "4567"};
+  tell(encode_owner(mark));
+  EXPECT_EQ(read_moves(view_, meta_, 0)->owner, mark);
+  tell(encode_move(move_of_it()));
+  EXPECT_TRUE(*read_move_away(view_, meta_));
+  const OwnerMark other{.key = "89ab", .blobs = "4567"};
+  tell(encode_owner(other));
+  EXPECT_FALSE(*read_move_away(view_, meta_));
+  EXPECT_EQ(read_moves(view_, meta_, 0)->owner, other);
+  tell({});
+  EXPECT_EQ(read_moves(view_, meta_, 0)->owner, other);
+}
+
+TEST_F(MovedJournal, AnOwnersRecordThatIsNewerOrDamagedIsNeverPassedOver) {
+  const auto owners = owners_stream(0, kParts);
+  const auto code = [&](std::string_view text) {
+    const auto read = move_of(make_epoch_record(owners, nullptr, 1, kTimeMs, text));
+    return read ? base::Code::ok : read.error().code;
+  };
+  EXPECT_EQ(code("sandglass owner 2\nkey 0\n"), base::Code::format_unknown);
+  EXPECT_EQ(code("sandglass owner 1\nkey 0\n"), base::Code::record_damaged);
+  EXPECT_EQ(code("sandglass owner 1\nkey 0\nblobs 1\nmore 2\n"), base::Code::record_damaged);
+}
+
+// ADV-E9: what is written without an engine's clock must not take the time back that the engine's begins
+// with.
+TEST_F(MovedJournal, ItsRecordIsNoEarlierThanTheOneBeforeIt) {
+  tell({});
+  const auto newest = [&] { return *newest_record_ms(view_, meta_); };
+  const auto tell_at = [&](base::WallMs now_ms) {
+    for (core::PartitionId partition = 0; partition < kParts; ++partition) {
+      auto rows = owners_record_rows(view_, meta_, partition, {}, now_ms);
+      ASSERT_TRUE(rows) << rows.error().message;
+      ASSERT_TRUE(disk_.sync(disk_.write(partition, std::move(*rows))));
+    }
+  };
+  tell_at(kTimeMs - 7'200'000);
+  EXPECT_EQ(newest(), kTimeMs);
+  tell_at(kTimeMs + 5);
+  EXPECT_EQ(newest(), kTimeMs + 5);
+  // A clock that was days ahead was wrong: its time is left (decision 7).
+  tell_at(kTimeMs - 3 * 86'400'000LL);
+  EXPECT_EQ(newest(), kTimeMs - 3 * 86'400'000LL);
+}
+
 }  // namespace
 }  // namespace sandglass::engine::journal

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "engine/journal/kafka/skip.h"
+#include "engine/journal/rows/move.h"
 #include "tests/replay-tools/replay/history_fixture.h"
 
 namespace sandglass::replay_tools::audit {
@@ -60,6 +62,33 @@ class TopicAudit : public testing::Test {
     return report.report.findings.empty() ? "" : report.report.findings[0].what;
   }
   std::vector<kafka::Message>& first() { return topic_.messages[0]; }
+  /// An owner's record at the end of the first partition, with this text.
+  void owner_says(const std::string& text, core::OwnerEpoch epoch = 2) {
+    const core::StreamId owners = engine::journal::owners_stream(0, Histories::kPartitions);
+    const auto record = engine::journal::make_epoch_record(owners, nullptr, epoch, 1'000, text);
+    const Head head = verified().report.heads[0];
+    core::OrderLink link{.sequence = head.sequence + 1,
+                         .epoch = epoch,
+                         .stream = owners,
+                         .stream_seq = 1,
+                         .leaf = codec::leaf_hash(record)};
+    link.chain = codec::chain_hash(head.chain, 0, link.sequence, epoch, link.leaf);
+    first().push_back(kafka::encode_record("histories", kafka::Kind::epoch, link, head.chain,
+                                           codec::encode_record(record)));
+  }
+  /// Where partitions of a journal with other chains would end, had it these records.
+  journal::Move move_from(const std::string& former) {
+    journal::Move move{.from = former, .to = "histories", .place = "here", .folder = "f"};
+    for (core::PartitionId partition = 0; partition < Histories::kPartitions; ++partition) {
+      journal::ChainHead head{.chain = codec::genesis_chain(former, partition)};
+      for (const auto& each : *histories_.reader.read_order(partition, 1, 1000)) {
+        head.sequence = each.link.sequence;
+        head.chain = codec::chain_hash(head.chain, partition, head.sequence, each.link.epoch, each.link.leaf);
+      }
+      move.heads.push_back(head);
+    }
+    return move;
+  }
 
   Histories histories_;
   Topic topic_;
@@ -140,6 +169,41 @@ TEST_F(TopicAudit, ADroppedAMovedAndAnInsertedRecordAreNamed) {
   other.value = whole[6].value;
   first().insert(first().begin() + 6, other);
   EXPECT_THAT(finding(), HasSubstr("differs from the record"));
+}
+
+// J22
+TEST_F(TopicAudit, TheChainThatRecordsHadBeforeAMoveIsMadeAnew) {
+  owner_says(engine::journal::encode_move(move_from("former")));
+  const TopicReport report = verified();
+  EXPECT_TRUE(report.report.good());
+  EXPECT_EQ(report.formers, std::vector<std::string>{"former"});
+  EXPECT_THAT(report.unchecked, IsEmpty());
+  first().pop_back();
+  journal::Move other = move_from("former");
+  other.heads[0].chain = base::sha256("another history");
+  owner_says(engine::journal::encode_move(other));
+  EXPECT_THAT(finding(), HasSubstr("not those of journal former"));
+}
+
+TEST_F(TopicAudit, AForgedRecordIsPassedOverWhereAnOwnerSaysSoAndIsNamed) {
+  kafka::Message forged = first()[5];
+  forged.value = first()[6].value;
+  const auto named = kafka::name_message(9, *kafka::decode_envelope(forged), forged.value);
+  engine::journal::OwnerMark mark{.skipped = {named}};
+  mark.skipped[0].hash.bytes[0] ^= 1;
+  owner_says(engine::journal::encode_owner(mark));
+  first().insert(first().begin() + 9, forged);
+  EXPECT_THAT(finding(), HasSubstr("differs from the record"));
+  EXPECT_THAT(verified().skipped, IsEmpty());
+  first().erase(first().begin() + 9);
+  first().pop_back();
+  owner_says(engine::journal::encode_owner({.skipped = {named}}));
+  first().insert(first().begin() + 9, forged);
+  const TopicReport report = verified();
+  EXPECT_TRUE(report.report.good());
+  EXPECT_EQ(report.report.records, 4u * 9u + 1u);
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_THAT(report.skipped[0], HasSubstr("offset 9, hash " + named.hash.hex()));
 }
 
 TEST_F(TopicAudit, MessagesOfOthersAreCountedAndShown) {

@@ -43,18 +43,23 @@ bool is_hopeless(rd_kafka_resp_err_t error) {
 
 std::string LeaseHolder::encode() const {
   std::string name(kName);
-  for (const std::string* part : {&host, &process, &folder, &blobs, &key}) name += "/" + *part;
+  for (const std::string* part : {&host, &process, &folder, &blobs, &key, &place}) name += "/" + *part;
   return name;
 }
 
 LeaseHolder LeaseHolder::decode(std::string_view name) {
-  std::array<std::string, 6> parts;
+  std::array<std::string, 7> parts;
   for (std::string& part : parts) {
     const std::size_t end = name.find('/');
     part = name.substr(0, end);
     name = end == std::string_view::npos ? std::string_view() : name.substr(end + 1);
   }
-  return {.host = parts[1], .process = parts[2], .folder = parts[3], .blobs = parts[4], .key = parts[5]};
+  return {.host = parts[1],
+          .process = parts[2],
+          .folder = parts[3],
+          .blobs = parts[4],
+          .key = parts[5],
+          .place = parts[6]};
 }
 
 std::string LeaseHolder::text() const {
@@ -93,6 +98,7 @@ void Lease::take() {
   {
     const std::lock_guard lock(mutex_);
     taking_ = true;
+    standing_.state = State::asking;  // what was known before is not looked at again
   }
   wanted_.notify_all();
 }
@@ -183,12 +189,13 @@ void Lease::take_answer(const rd_kafka_event_t* event) {
   std::optional<LeaseHolder> holder;
   for (std::size_t i = 0; i < rd_kafka_ConsumerGroupDescription_member_count(group); ++i) {
     const auto* member = rd_kafka_ConsumerGroupDescription_member(group, i);
-    if (text_of(rd_kafka_MemberDescription_group_instance_id(member)) == options_.self.folder) continue;
+    if (text_of(rd_kafka_MemberDescription_group_instance_id(member)) == options_.self.name()) continue;
     const auto* assignment = rd_kafka_MemberDescription_assignment(member);
     const bool first = assignment != nullptr && has_first(rd_kafka_MemberAssignment_partitions(assignment));
     if (first || !holder) holder = LeaseHolder::decode(text_of(rd_kafka_MemberDescription_client_id(member)));
   }
   if (!holder) return join();
+  if (is_taking()) return;
   set(State::others, std::move(*holder));
 }
 
@@ -196,7 +203,7 @@ void Lease::join() {
   const std::vector<std::pair<const char*, std::string>> settings = {
       {"client.id", options_.self.encode()},
       {"group.id", options_.group},
-      {"group.instance.id", options_.self.folder},
+      {"group.instance.id", options_.self.name()},
       {"partition.assignment.strategy", "range"},
       {"session.timeout.ms", std::to_string(options_.session_ms)},
       {"heartbeat.interval.ms", std::to_string(options_.session_ms / kHeartbeats)},
@@ -258,6 +265,11 @@ void Lease::rebalance(rd_kafka_event_t* event) {
   // The group gives its partitions anew because another engine has joined it: one that was told to take over.
   // Whom it gives the first one is decided by names; and who has nothing to write would not meet the fence.
   if (has_it()) lose("another engine has joined its group to take over");
+}
+
+bool Lease::is_taking() {
+  const std::lock_guard lock(mutex_);
+  return taking_;
 }
 
 bool Lease::has_it() {

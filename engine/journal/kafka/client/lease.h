@@ -33,12 +33,15 @@ namespace sandglass::engine::journal::kafka::client {
 struct LeaseHolder {
   std::string host;
   std::string process;
-  std::string folder;  // the id of its data folder: the member's own, for as long as that lives
+  std::string folder;  // the id of its data folder
   std::string blobs;   // which store its blobs are in (J29)
   std::string key;     // tells its tenant key from others
+  std::string place;   // where that folder is: a copy of it is another member
 
   std::string encode() const;
   static LeaseHolder decode(std::string_view name);
+  /// Of the member: its own, for as long as its folder stays where it is.
+  std::string name() const { return folder + "-" + place; }
   /// For people.
   std::string text() const;
 };
@@ -79,6 +82,7 @@ class Lease {
   void leave();
   void listen();
   bool has_it();
+  bool is_taking();
   void rebalance(rd_kafka_event_t* event);
   void assigned(bool ours);
   void lose(const std::string& why);

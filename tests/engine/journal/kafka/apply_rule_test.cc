@@ -44,6 +44,7 @@ TEST(ApplyRule, WhatIsNotOfThisJournalIsIgnoredAndCounted) {
   EXPECT_EQ(follower.rule().highest_epoch(), 0u) << "another journal's epoch counted";
 }
 
+// FR-106: it moves no position either.
 TEST(ApplyRule, AFencedOwnersLateRecordIsIgnoredWhateverItsSequence) {
   HistoryWriter writer;
   const Message begin = writer.begin_epoch(1).message;

@@ -52,7 +52,8 @@ class SimNode {
     life_->takeover.emplace(*life_->broker, life_->view, *life_->catch_up,
                             TakeoverOptions{.nonce = name_ + std::to_string(++starts_),
                                             .published_deadline_ms = 1'000'000'000,
-                                            .republish_from_view = republish});
+                                            .republish_from_view = republish,
+                                            .self = self});
     life_->takeover->start(now);
   }
   /// The process ends; its view loses what was not flushed.
@@ -104,6 +105,8 @@ class SimNode {
   }
 
   OwnerOptions owner_options{.publish_interval_ms = 100, .idle_ms = 500, .max_tail_bytes = 2000};
+  std::vector<SkippedMessage> skips;
+  OwnerMark self;                             // empty: it does not say
   std::optional<Completion> last_completion;  // of a batch that did not become durable
 
  private:
@@ -124,7 +127,7 @@ class SimNode {
     auto view = AppliedView::open(view_.store(), meta(), kPartition);
     ASSERT_TRUE(view) << view.error().message;
     life_ = std::make_unique<Life>(std::move(*view));
-    life_->catch_up.emplace(life_->view, life_->projection);
+    life_->catch_up.emplace(life_->view, life_->projection, skips);
     life_->broker = std::make_unique<SimBroker>(log_, faults);
   }
   void serve() {

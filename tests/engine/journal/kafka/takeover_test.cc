@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/codec/header.h"
+#include "engine/journal/kafka/place.h"
 #include "engine/view/keys.h"
 #include "tests/engine/journal/kafka/sim_node.h"
 
@@ -23,6 +25,7 @@ class World {
   SimNode& node(std::size_t number) { return *nodes_[number]; }
   SimNode& any() { return *nodes_[base::draw_below(random_, nodes_.size())]; }
   const std::vector<Acknowledged>& acknowledged() const { return acknowledged_; }
+  void set_clock(base::WallMs off_ms) { now_.wall_ms += off_ms; }
 
   void step(SimNode& node) {
     now_.monotonic_ns += 5 * SimNode::kNsPerMs;
@@ -93,6 +96,110 @@ TEST(KafkaTakeover, ANewPartitionBeginsWithAnEpoch) {
   EXPECT_EQ(world.node(0).head().sequence, 1u);
   EXPECT_EQ(world.node(0).head().epoch, 1u);
   world.check();
+}
+
+// J23, J29: whoever has another tenant key or blob store could not go on with what the owners before did.
+TEST(KafkaTakeover, OnlyWhoIsLikeTheOwnersBeforeIsOne) {
+  World world(2);
+  const OwnerMark mark{.key = "key", .blobs = "blobs"};
+  world.node(0).self = mark;
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 5);
+  world.node(0).crash();
+  for (const OwnerMark& other :
+       {OwnerMark{.key = "another", .blobs = "blobs"}, OwnerMark{.key = "key", .blobs = "elsewhere"}}) {
+    world.node(1).self = other;
+    world.take_over(world.node(1));
+    world.settle(world.node(1));
+    ASSERT_TRUE(world.node(1).error()) << "it took over";
+    EXPECT_EQ(world.node(1).error()->code, base::Code::topic_foreign) << world.node(1).error()->message;
+  }
+  world.node(1).self = mark;
+  world.take_over(world.node(1));
+  world.settle(world.node(1));
+  EXPECT_TRUE(world.node(1).serves()) << world.node(1).stand();
+  world.check();
+}
+
+// ADV-E9
+TEST(KafkaTakeover, AnEpochBeginsNoEarlierThanTheRecordBeforeIt) {
+  World world(3);
+  for (const base::WallMs off_ms : {0, -7'200'000, 7'200'000}) {
+    world.set_clock(off_ms);
+    world.take_over(world.node(0));
+    world.settle(world.node(0));
+    ASSERT_TRUE(world.node(0).serves()) << world.node(0).stand();
+    world.node(0).crash();
+  }
+  base::WallMs newest = 0;
+  for (const SimEntry& entry : world.log().entries()) {
+    if (entry.state == SimEntry::State::marker) continue;
+    const auto envelope = decode_envelope(entry.message);
+    if (!envelope || envelope->kind != Kind::epoch) continue;
+    const auto record = decode_record(*envelope, entry.message.value, kPartition);
+    const auto header = codec::decode_header(record->record);
+    EXPECT_GE(header->time_ms, newest);
+    newest = header->time_ms;
+  }
+  EXPECT_GT(newest, 0);
+}
+
+/// A record in the journal's name at a place that it has already: nobody can take it out of the topic.
+TEST(KafkaTakeover, AForgedRecordIsPassedOverWhereItIsNamedExactlyAndTheOwnerSaysSo) {
+  World world(4);
+  SimNode& node = world.node(0);
+  world.take_over(node);
+  world.settle(node);
+  world.write(node, 5);
+  Message forged;
+  for (const SimEntry& entry : world.log().entries()) {
+    const auto envelope = decode_envelope(entry.message);
+    if (envelope && envelope->kind == Kind::record) forged = entry.message;
+  }
+  forged.value += "forged";
+  const std::int64_t offset = world.log().append(forged);
+  world.write(node, 5);  // who serves reads nothing
+  const core::Sequence acknowledged = world.acknowledged().back().sequence;
+  node.crash();
+
+  const auto take_over = [&](SimNode& taking, std::vector<SkippedMessage> skips) {
+    taking.skips = std::move(skips);
+    world.take_over(taking);
+    world.settle(taking);
+  };
+  SimNode& fresh = world.node(1);
+  take_over(fresh, {});
+  ASSERT_TRUE(fresh.error());
+  EXPECT_EQ(fresh.error()->code, base::Code::journal_diverged);
+  const std::string& said = fresh.error()->message;
+  const std::size_t begins = said.find("kafka.skip=[\"") + 13;
+  const auto named = parse_skips({said.substr(begins, said.find('"', begins) - begins)});
+  ASSERT_TRUE(named) << said;
+  const SkippedMessage message = named->front().message;
+  EXPECT_EQ(message.offset, offset);
+
+  SkippedMessage other = message;
+  other.hash.bytes[0] ^= 1;
+  take_over(fresh, {other});
+  EXPECT_FALSE(fresh.serves()) << "another message was passed over";
+  take_over(fresh, {message});
+  ASSERT_TRUE(fresh.serves()) << fresh.stand();
+  EXPECT_GT(fresh.head().sequence, acknowledged);
+  const auto newest = std::ranges::find_if(world.log().entries().rbegin(), world.log().entries().rend(),
+                                           [](const SimEntry& entry) {
+                                             const auto envelope = decode_envelope(entry.message);
+                                             return envelope && envelope->kind == Kind::epoch;
+                                           });
+  const auto envelope = decode_envelope(newest->message);
+  const auto owner = owner_of(decode_record(*envelope, newest->message.value, kPartition)->record);
+  ASSERT_TRUE(owner && *owner);
+  EXPECT_EQ((*owner)->skipped, std::vector{message});
+  fresh.crash();
+  take_over(world.node(2), {});
+  EXPECT_FALSE(world.node(2).serves()) << "each server's operator has to say so";
+  take_over(world.node(2), {message});
+  EXPECT_TRUE(world.node(2).serves()) << world.node(2).stand();
 }
 
 /// It is looked for from the newest MiB on, then farther and farther back.
@@ -197,6 +304,31 @@ TEST(KafkaTakeover, ADeletedViewIsMadeAnewFromTheTopicAlone) {
   world.check();
 }
 
+/// FR-101: position and rows are in one write, so a half view says how much of it there is.
+TEST(KafkaTakeover, AViewThatIsHalfMadeAnewGoesOnWhereItStands) {
+  World world(12);
+  world.node(0).owner_options.max_tail_bytes = 8 << 20;
+  world.take_over(world.node(0));
+  world.settle(world.node(0));
+  world.write(world.node(0), 1'500);
+  const core::Sequence head = world.node(0).head().sequence;
+  world.node(0).crash();
+  SimNode& fresh = world.node(1);
+  const auto has = [&fresh] { return read_applied(fresh.view())->front().sequence; };
+  world.take_over(fresh);
+  while (read_applied(fresh.view())->empty()) world.step(fresh);
+  fresh.view().flush();
+  fresh.crash();
+  const core::Sequence half = has();
+  ASSERT_GT(half, 0u);
+  ASSERT_LT(half, head);
+  world.take_over(fresh);
+  world.settle(fresh);
+  ASSERT_TRUE(fresh.serves()) << fresh.stand();
+  EXPECT_GT(has(), head);
+  world.check();
+}
+
 TEST(KafkaTakeover, ALogThatLostAcknowledgedRecordsKeepsThePartitionClosedUntilSomebodyChooses) {
   World world(6);
   world.take_over(world.node(0));
@@ -262,6 +394,7 @@ TEST(KafkaTakeover, AnotherNodeAcceptsTheLossByHavingNoViewOfIt) {
 
 class RandomDeaths : public testing::TestWithParam<int> {};
 
+/// FR-100: among others nodes whose views have lost their newest writes, in the midst of being made anew.
 TEST_P(RandomDeaths, WhatWasAcknowledgedIsThereOnceAndInOrder) {
   int takeovers = 0;
   std::size_t acknowledged = 0;

@@ -37,7 +37,8 @@ Lease::Standing wait_for(Lease& lease, Lease::State wanted) {
 }
 
 TEST(KafkaLease, ANameIsReadBackAndOneThatIsNotOursIsEmpty) {
-  const LeaseHolder holder{.host = "h", .process = "12", .folder = "f", .blobs = "b", .key = "k"};
+  const LeaseHolder holder{
+      .host = "h", .process = "12", .folder = "f", .blobs = "b", .key = "k", .place = "p"};
   const LeaseHolder read = LeaseHolder::decode(holder.encode());
   EXPECT_EQ(read.encode(), holder.encode());
   EXPECT_EQ(read.folder, "f");

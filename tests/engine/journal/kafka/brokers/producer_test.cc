@@ -53,6 +53,7 @@ void leave_again_and_again(const std::string& bootstrap, const std::string& topi
   }
 }
 
+// FR-97: purged in the middle of a transaction, and a new one of the same id each time.
 TEST(KafkaProducers, OnesThatAreLeftAsTheirTransactionsBeginDoNotEndTheProgram) {
   const std::string topic = make_test_topic(KafkaStore::bootstrap());
   std::vector<std::thread> writers;

@@ -136,6 +136,7 @@ TEST_F(KafkaThreeBrokers, EachOneKilledInTurnLosesNothing) {
   check();
 }
 
+// FR-105
 TEST_F(KafkaThreeBrokers, WithTwoOfThemGoneNothingIsAcknowledgedUntilOneIsBack) {
   for (int kept = 1; kept <= brokers_->count(); ++kept) {
     write(kBatches);
@@ -266,6 +267,7 @@ TEST_F(KafkaSurvival, AnOwnerThatTheBrokerHasForgottenGoesOnOrIsToldSo) {
   finish();
 }
 
+// FR-105: a delivery that was not heard of is unknown; whoever goes on reads the log first.
 /// Answers that come late or never: of produced records, of commits, of the takeover's own calls.
 TEST_F(KafkaSurvival, AnswersThatComeLateOrNeverLoseNothing) {
   tests::support::SlowWay way;

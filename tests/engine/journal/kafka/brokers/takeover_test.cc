@@ -1,11 +1,13 @@
 // Takeovers on a real broker, with readers from outside watching (J25, J27).
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <thread>
 
 #include "engine/base/check.h"
 #include "engine/base/crash_point.h"
@@ -175,6 +177,54 @@ TEST(KafkaTakeovers, ReadersSeeOneHistoryThroughManyTakeoversWithRecordsInFlight
   EXPECT_GT(readers.skipped(), 0) << "nothing was published again: no takeover met records in flight";
 }
 
+// FR-99: readers of what is committed see nothing behind a transaction that another producer holds open.
+TEST(KafkaTakeovers, ATransactionThatHangsInTheTopicIsNamed) {
+  const std::string topic = make_test_topic(bootstrap());
+  const base::UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  auto client = client::KafkaClient::open(
+      {.settings = {.bootstrap = bootstrap()}, .topic = topic, .journal_id = topic + "-of-another"});
+  ASSERT_TRUE(client) << client.error().message;
+  auto hanging = (*client)->broker(0, event.get());
+  ASSERT_TRUE(hanging) << hanging.error().message;
+  std::vector<BrokerEvent> events;
+  const auto wait_until_it_says = [&](BrokerEvent::What wanted) {
+    while (true) {
+      events.clear();
+      (*hanging)->poll(events);
+      for (const BrokerEvent& each : events) {
+        if (each.what == wanted) return;
+        ASSERT_NE(each.what, BrokerEvent::What::failed) << each.why;
+      }
+      std::this_thread::yield();
+    }
+  };
+  (*hanging)->init();
+  wait_until_it_says(BrokerEvent::What::initialised);
+  ASSERT_TRUE((*hanging)->begin());
+  ASSERT_EQ((*hanging)->produce(encode_filler(topic + "-of-another"), 0), Taken::yes);
+  wait_until_it_says(BrokerEvent::What::delivered);
+
+  Node node(bootstrap(), topic);
+  {
+    const auto journal = node.journal({.published_deadline_ms = 1'000});
+    const auto owned = journal->own(0);
+    ASSERT_FALSE(owned);
+    EXPECT_EQ(owned.error().code, base::Code::timed_out) << owned.error().message;
+    for (const char* said :
+         {"a transaction of another producer hangs", "our fence at offset", "find-hanging"})
+      EXPECT_NE(owned.error().message.find(said), std::string::npos) << owned.error().message;
+  }
+  hanging->reset();  // its transaction ends with its producer's id
+  auto again = (*client)->broker(0, event.get());
+  ASSERT_TRUE(again) << again.error().message;
+  hanging = std::move(again);
+  (*hanging)->init();
+  wait_until_it_says(BrokerEvent::What::initialised);
+  const auto owned = node.journal()->own(0);
+  EXPECT_TRUE(owned) << owned.error().message;
+}
+
+// FR-97, FR-104: a rival with the same id is told from a failure, and ends the owner.
 TEST(KafkaTakeovers, AStoppedOwnerStepsDownWithItsNextProduceAndNothingOfItIsSeen) {
   const std::string topic = make_test_topic(bootstrap());
   tests::support::TempFolder folder;
