@@ -97,8 +97,26 @@ void AgentRun::enter(Context& ctx, Phase phase) {
   ctx.set_phase(phase);
 }
 
+Json AgentRun::position() const {
+  return {{"phase", engine::run::name_of(phase_)},
+          {"action", action_.empty() ? Json(nullptr) : Json(action_)},
+          {"carried_out", carried_out_},
+          {"artifacts", artifacts_},
+          {"sandbox", lease_ ? Json(lease_->sandbox) : Json(nullptr)}};
+}
+
+base::Result<Json> AgentRun::value(const Json& path) const {
+  if (path.is_null()) return Json(values_.names());
+  if (!path.is_string()) {
+    return base::fail(base::Code::arguments_invalid, "the path of a value is a text, as \"action.field\"");
+  }
+  return values_.fill(Json("${" + path.get<std::string>() + "}").dump());
+}
+
 Task<base::Result<Json>> AgentRun::run(Context& ctx) {
   started_ms_ = ctx.now_ms();
+  const auto plan = ctx.on_query("plan", [this](const Json&) -> base::Result<Json> { return position(); });
+  const auto values = ctx.on_query("value", [this](const Json& path) { return value(path); });
   auto ended = co_await work(ctx);
   // Whatever happened, a cancel included: the sandbox goes back before the run ends.
   const base::Status released =
@@ -180,12 +198,15 @@ Task<base::Result<AgentRun::Flow>> AgentRun::one(Context& ctx, const Action& act
                    .by = action.name,
                    .message = message.is_string() ? message.get<std::string>() : message.dump()};
   }
+  action_ = action.name;
   auto made = co_await perform(ctx, action, *std::move(arguments), sandbox_later);
   if (!made) co_return about(action, made.error());
   if (const auto extracted = extract_into(*made, action.extracts); !extracted)
     co_return about(action, extracted.error());
   if (const auto kept = values_.set(action.name, *std::move(made)); !kept)
     co_return about(action, kept.error());
+  action_.clear();
+  carried_out_.push_back(action.name);
   co_return Flow{};
 }
 

@@ -65,6 +65,10 @@ class AgentRun {
 
   base::Result<std::int64_t> time_for(const workflow::Context& ctx, const Action& action) const;
   void enter(workflow::Context& ctx, engine::run::Phase phase);
+  /// Where the plan is: what query "plan" gives.
+  Json position() const;
+  /// What query "value" gives: a value by its path, or the names of all.
+  base::Result<Json> value(const Json& path) const;
   base::Result<Json> result(const Flow& flow) const;
 
   const gateway::Gateway& gateway_;
@@ -75,6 +79,8 @@ class AgentRun {
   std::optional<leases::Lease> lease_;
   Json artifacts_ = Json::array();
   engine::run::Phase phase_ = engine::run::Phase::queued;
+  Json carried_out_ = Json::array();  // names of actions
+  std::string action_;                // under way
   std::int64_t started_ms_ = 0;
   std::int64_t waited_ms_ = 0;  // for people: does not count as the task's time
 };

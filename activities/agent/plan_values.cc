@@ -182,6 +182,12 @@ const Json* PlanValues::find(std::string_view path) const {
   return field_of(values_, path);
 }
 
+std::vector<std::string> PlanValues::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values_.items()) names.push_back(name);
+  return names;
+}
+
 base::Result<Json> PlanValues::fill(std::string_view text) const {
   const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) return bad("the arguments are no JSON");

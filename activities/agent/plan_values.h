@@ -23,6 +23,8 @@ class PlanValues {
   /// Once for each action. arguments_invalid: all results together are too large.
   base::Status set(const std::string& action, Json result);
 
+  /// Parameters and actions that have a result, in order.
+  std::vector<std::string> names() const;
   /// `text` is JSON. A string that is one "${…}" becomes that value; inside a longer string the value's text
   /// is put in (texts as they are, other scalars as JSON). "$${" stands for "${". arguments_invalid: a value
   /// that is not there, or all values together are too large.

@@ -25,6 +25,7 @@ class EnginePort {
   virtual ~EnginePort() = default;
   virtual void submit(shard::CommandEnvelope envelope) = 0;
   virtual void read(const core::StreamId& stream, shard::ReadFn on_read) = 0;
+  virtual void ask(const core::StreamId& stream, core::Question question, shard::SaidFn on_said) = 0;
   /// One answer: durable records from `from_seq` on, at least one, as soon as there are any. The number is
   /// for cancel_follow, after which no answer comes; unknown numbers are ignored.
   virtual std::uint64_t follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,

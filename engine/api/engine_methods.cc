@@ -8,9 +8,11 @@
 #include "engine/api/approval_view.h"
 #include "engine/api/artifacts.h"
 #include "engine/api/history_streams.h"
+#include "engine/api/requests.h"
 #include "engine/api/run_access.h"
 #include "engine/api/run_detail.h"
 #include "engine/api/run_list.h"
+#include "engine/api/update_stream.h"
 #include "engine/api/upload.h"
 #include "engine/base/crash_point.h"
 #include "engine/codec/json.h"
@@ -23,32 +25,6 @@ namespace {
 
 using base::Code;
 namespace approvals = activities::approvals;
-
-constexpr std::size_t kLongestRequestId = 128;
-
-base::Status check_request_id(const std::string& request_id) {
-  if (!request_id.empty() && request_id.size() <= kLongestRequestId) return {};
-  return base::fail(Code::invalid_argument,
-                    "a call that changes something needs a request id of 1 to 128 bytes");
-}
-
-/// Digest of a whole request: the same request id with another one is a conflict. Requests have no maps, so
-/// that equal ones give equal bytes.
-template <class Request>
-base::Hash256 digest_of(const char* call, const Request& request) {
-  return base::Sha256()
-      .update(call)
-      .update(std::string_view("\0", 1))
-      .update(request.SerializeAsString())
-      .finish();
-}
-
-/// Checked JSON under the stream's key; no bytes: no payload.
-base::Result<core::Payload> json_payload(const core::DigestKey& key, const std::string& bytes) {
-  if (bytes.empty()) return core::Payload{};
-  if (auto checked = codec::check_json(bytes); !checked) return std::unexpected(checked.error());
-  return key.make(core::Encoding::json, bytes);
-}
 
 class EngineMethods final : public Methods {
  public:
@@ -75,7 +51,7 @@ class EngineMethods final : public Methods {
 
   void signal_run(const Caller& caller, const v1::SignalRunRequest& request,
                   Answer<v1::CommandReply> answer) override {
-    if (request.name().empty() || request.name().size() > 256) {
+    if (request.name().empty() || request.name().size() > kLongestName) {
       return answer(base::fail(Code::invalid_argument, "a signal needs a name of 1 to 256 bytes"));
     }
     command(caller, "signal", request, std::move(answer),
@@ -84,6 +60,12 @@ class EngineMethods final : public Methods {
               if (!payload) return std::unexpected(payload.error());
               return run::Signal{request.name(), std::move(*payload)};
             });
+  }
+  void query_run(const Caller& caller, const v1::QueryRunRequest& request,
+                 Answer<v1::QueryRunReply> answer) override;
+  StreamPtr<v1::UpdateProgress> update_run(const Caller& caller,
+                                           const v1::UpdateRunRequest& request) override {
+    return update_stream(backend_, caller, request);
   }
   void cancel_run(const Caller& caller, const v1::CancelRunRequest& request,
                   Answer<v1::CommandReply> answer) override {
@@ -267,6 +249,28 @@ void EngineMethods::start_run(const Caller& caller, const v1::StartRunRequest& r
            out.set_run_id(id);
            answer(std::move(out));
          });
+}
+
+void EngineMethods::query_run(const Caller& caller, const v1::QueryRunRequest& request,
+                              Answer<v1::QueryRunReply> answer) {
+  if (request.name().empty() || request.name().size() > kLongestName) {
+    return answer(base::fail(Code::invalid_argument, "a query needs a name of 1 to 256 bytes"));
+  }
+  with_run(backend_.engine, caller, request.run_id(),
+           [this, request, answer = std::move(answer)](base::Result<RunFacts> facts) mutable {
+             if (!facts) return answer(std::unexpected(facts.error()));
+             auto input = json_payload(key_of(facts->state().history_root), request.input());
+             if (!input) return answer(std::unexpected(input.error()));
+             backend_.engine.ask(
+                 facts->stream,
+                 {.kind = core::Question::Kind::query, .name = request.name(), .input = input->slot},
+                 [answer = std::move(answer)](base::Result<std::string> said) mutable {
+                   if (!said) return answer(std::unexpected(said.error()));
+                   v1::QueryRunReply reply;
+                   reply.set_answer(*said);
+                   answer(std::move(reply));
+                 });
+           });
 }
 
 void EngineMethods::list_approvals(const Caller& caller, const v1::ListApprovalsRequest& request,

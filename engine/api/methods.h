@@ -31,6 +31,8 @@ class Methods {
   virtual void get_run(const Caller&, const v1::GetRunRequest&, Answer<v1::RunDetail>) = 0;
   virtual StreamPtr<v1::RunUpdate> follow_run(const Caller&, const v1::FollowRunRequest&) = 0;
   virtual void signal_run(const Caller&, const v1::SignalRunRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void query_run(const Caller&, const v1::QueryRunRequest&, Answer<v1::QueryRunReply>) = 0;
+  virtual StreamPtr<v1::UpdateProgress> update_run(const Caller&, const v1::UpdateRunRequest&) = 0;
   virtual void cancel_run(const Caller&, const v1::CancelRunRequest&, Answer<v1::CommandReply>) = 0;
   virtual void terminate_run(const Caller&, const v1::TerminateRunRequest&, Answer<v1::CommandReply>) = 0;
   virtual void resume_run(const Caller&, const v1::ResumeRunRequest&, Answer<v1::CommandReply>) = 0;

@@ -32,6 +32,8 @@ grpc::StatusCode status_code(Code code) {
     case Code::not_found:
     case Code::artifact_missing:
     case Code::workflow_unknown:
+    case Code::query_unknown:
+    case Code::update_unknown:
       return grpc::StatusCode::NOT_FOUND;
     case Code::already_exists:
     case Code::run_exists:
@@ -187,6 +189,8 @@ class Service final : public v1::Sandglass::CallbackService {
   SG_UNARY(GetRun, get_run, GetRunRequest, RunDetail)
   SG_STREAM(FollowRun, follow_run, FollowRunRequest, RunUpdate)
   SG_UNARY(SignalRun, signal_run, SignalRunRequest, CommandReply)
+  SG_UNARY(QueryRun, query_run, QueryRunRequest, QueryRunReply)
+  SG_STREAM(UpdateRun, update_run, UpdateRunRequest, UpdateProgress)
   SG_UNARY(CancelRun, cancel_run, CancelRunRequest, CommandReply)
   SG_UNARY(TerminateRun, terminate_run, TerminateRunRequest, CommandReply)
   SG_UNARY(ResumeRun, resume_run, ResumeRunRequest, CommandReply)

@@ -60,6 +60,14 @@ struct Describe {
   }
   std::string operator()(const run::StepFailed& e) const { return failure(e.code, text_in(turn, e.message)); }
   std::string operator()(const run::SignalReceived& e) const { return e.name; }
+  std::string operator()(const run::UpdateAccepted& e) const {
+    return "update " + std::to_string(e.number) + ", " + e.name;
+  }
+  std::string operator()(const run::UpdateCompleted& e) const {
+    const std::string which = "update " + std::to_string(e.number);
+    return e.code == base::Code::ok ? which : which + ", " + failure(e.code, text_in(turn, e.result));
+  }
+  std::string operator()(const run::UpdateAbandoned& e) const { return "update " + std::to_string(e.number); }
   std::string operator()(const run::OperationScheduled& e) const {
     return e.tool + (e.options.target.empty() ? "" : " to " + e.options.target);
   }

@@ -27,6 +27,8 @@ Exit exit_for(Code code) {
     case Code::not_found:
     case Code::artifact_missing:
     case Code::workflow_unknown:
+    case Code::query_unknown:
+    case Code::update_unknown:
     case Code::activity_unknown:
     case Code::tool_unknown:
       return Exit::not_found;

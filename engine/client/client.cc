@@ -201,6 +201,9 @@ base::Result<api::RunDetail> Client::get_run(const api::GetRunRequest& request) 
 base::Result<api::CommandReply> Client::signal_run(const api::SignalRunRequest& request) {
   return impl_->call(&api::Sandglass::Stub::SignalRun, request);
 }
+base::Result<api::QueryRunReply> Client::query_run(const api::QueryRunRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::QueryRun, request);
+}
 base::Result<api::CommandReply> Client::cancel_run(const api::CancelRunRequest& request) {
   return impl_->call(&api::Sandglass::Stub::CancelRun, request);
 }
@@ -263,6 +266,29 @@ base::Status Client::follow_run(api::FollowRunRequest request, const Receiver<ap
     if (got_any) until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
     if (steady_clock::now() >= until) return status;
     tell(true);
+    impl_->pause_before_retry();
+  }
+}
+
+base::Status Client::update_run(const api::UpdateRunRequest& request,
+                                const Receiver<api::UpdateProgress>& receiver, Stop& stop) {
+  bool accepted = false;
+  const Receiver<api::UpdateProgress> once = [&](const api::UpdateProgress& progress) {
+    return (!progress.answered() && std::exchange(accepted, true)) || receiver(progress);
+  };
+  auto until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
+  for (;;) {
+    grpc::ClientContext context;
+    impl_->prepare(context);
+    const StopScope scope(stop, context);
+    bool got_any = false;
+    auto status = impl_->read<api::UpdateProgress>(
+        [&](grpc::ClientContext* ctx) { return impl_->stub->UpdateRun(ctx, request); }, once, context,
+        got_any);
+    if (stop.stopped() && !status) return base::fail(Code::cancelled, "the call was cancelled");
+    if (status || !may_come_back(status.error())) return status;
+    if (got_any) until = steady_clock::now() + milliseconds(impl_->options.retry_for_ms);
+    if (steady_clock::now() >= until) return status;
     impl_->pause_before_retry();
   }
 }

@@ -61,6 +61,7 @@ class Client {
   base::Result<api::ListRunsReply> list_runs(const api::ListRunsRequest& request);
   base::Result<api::RunDetail> get_run(const api::GetRunRequest& request);
   base::Result<api::CommandReply> signal_run(const api::SignalRunRequest& request);
+  base::Result<api::QueryRunReply> query_run(const api::QueryRunRequest& request);
   base::Result<api::CommandReply> cancel_run(const api::CancelRunRequest& request);
   base::Result<api::CommandReply> terminate_run(const api::TerminateRunRequest& request);
   base::Result<api::CommandReply> resume_run(const api::ResumeRunRequest& request);
@@ -78,6 +79,10 @@ class Client {
   /// `away` is told when the engine stops (true) and begins again (false) to answer.
   base::Status follow_run(api::FollowRunRequest request, const Receiver<api::RunUpdate>& receiver, Stop& stop,
                           const std::function<void(bool)>& away = {});
+  /// What becomes of an update, over restarts of the engine: that it is accepted, once, then its answer.
+  /// Returns as follow_run does.
+  base::Status update_run(const api::UpdateRunRequest& request, const Receiver<api::UpdateProgress>& receiver,
+                          Stop& stop);
   /// Ends with engine_unreachable where the connection breaks in between.
   base::Status read_history(const api::ReadHistoryRequest& request,
                             const Receiver<api::HistoryRecord>& receiver);

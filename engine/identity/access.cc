@@ -16,7 +16,7 @@ struct Rule {
 constexpr Roles kRunners = Role::admin | Role::operator_ | Role::user;
 constexpr Roles kReaders = kRunners | Role::auditor | Role::approver;
 
-constexpr std::array<Rule, 20> kRules = {{
+constexpr std::array<Rule, 22> kRules = {{
     {Call::start_run, "start a run", kRunners},
     {Call::list_runs, "list runs", kReaders},
     {Call::get_run, "show a run", kReaders},
@@ -37,6 +37,8 @@ constexpr std::array<Rule, 20> kRules = {{
     {Call::revoke_token, "revoke a token", static_cast<Roles>(Role::admin)},
     {Call::list_tokens, "list tokens", Role::admin | Role::auditor},
     {Call::status, "ask for the status", kAllRoles},
+    {Call::query_run, "query a run", kRunners | Role::auditor},
+    {Call::update_run, "update a run", kRunners},
 }};
 
 const Rule& rule(Call call) {

@@ -31,6 +31,8 @@ enum class Call : std::uint8_t {
   revoke_token,
   list_tokens,
   status,
+  query_run,
+  update_run,
 };
 
 std::string_view name_of(Call call);

@@ -6,10 +6,10 @@ namespace sandglass::engine::run {
 Status apply_command(Decision& d, const Checkpoint& command) {
   const State& state = d.state();
   if (!state.steps.empty() || !state.timers.empty() || !state.operations.empty() ||
-      !state.exchanges.empty()) {
+      !state.exchanges.empty() || !state.updates.empty()) {
     return base::fail(base::Code::checkpoint_misplaced,
                       "a checkpoint with something open: each step, timer, "
-                      "operation and exchange must have ended");
+                      "operation, exchange and update must have ended");
   }
   Checkpointed event{.generation = state.generation + 1,
                      .schema_version = command.schema_version,

@@ -35,6 +35,11 @@ struct Signal {
   std::string name;
   core::Payload payload;
 };
+/// Workflow code has agreed to it (core::Question, consent) at this very state.
+struct Update {
+  std::string name;
+  core::Payload input;
+};
 /// The workflow is told and may clean up.
 struct Cancel {
   std::string reason;
@@ -122,6 +127,11 @@ struct Checkpoint {
   std::uint32_t schema_version = 1;
   std::vector<CarriedSignal> signals;
 };
+struct CompleteUpdate {
+  std::uint64_t number = 0;
+  base::Code code = base::Code::ok;
+  core::Payload result;  // of a failure JSON {"message": …}
+};
 struct CompleteRun {
   core::Payload result;
 };
@@ -135,7 +145,7 @@ struct FailRun {
 using AnyWorkflowCommand =
     std::variant<ScheduleStep, CancelStep, ScheduleOperation, CancelOperation, StartTimer, CancelTimer,
                  TakeSignal, OpenExchange, WithdrawExchange, SendMessage, ReleaseLease, SetPhase, MarkPatched,
-                 Checkpoint, CompleteRun, FailRun>;
+                 Checkpoint, CompleteUpdate, CompleteRun, FailRun>;
 using WorkflowCommand = core::OneOf<AnyWorkflowCommand>;
 
 /// An activation's output; RunDecider::split() cuts it where it does not fit into one record.
@@ -146,7 +156,7 @@ struct ApplyActivation {
 };
 
 using AnyCommand =
-    std::variant<StartRun, Signal, Cancel, Terminate, Resume, ApplyActivation, core::ActionFinished,
+    std::variant<StartRun, Signal, Update, Cancel, Terminate, Resume, ApplyActivation, core::ActionFinished,
                  core::MessageReceived, core::TimerFired, core::ActivationFailed>;
 using Command = core::OneOf<AnyCommand>;
 

@@ -17,13 +17,13 @@ inline constexpr bool is_one_of = (std::is_same_v<T, Among> || ...);
 template <class E>
 inline constexpr bool is_output =
     is_one_of<E, RunCompleted, RunFailed, RunCancelled, PhaseSet, PatchMarked, Checkpointed, StepScheduled,
-              StepCancelled, TimerStarted, TimerCancelled, SignalTaken, ExchangeOpened, ExchangeWithdrawn,
-              MessageSent, LeaseReleased, OperationScheduled, OperationCancelRequested>;
+              StepCancelled, TimerStarted, TimerCancelled, SignalTaken, UpdateCompleted, ExchangeOpened,
+              ExchangeWithdrawn, MessageSent, LeaseReleased, OperationScheduled, OperationCancelRequested>;
 /// Events that workflow code sees.
 template <class E>
 inline constexpr bool is_input =
     is_one_of<E, RunStarted, CancelRequested, StepCompleted, StepFailed, TimerElapsed, SignalReceived,
-              ExchangeAnswered, LeaseClosed, OperationSettled>;
+              UpdateAccepted, ExchangeAnswered, LeaseClosed, OperationSettled>;
 
 Status decide_timer(Decision& d, const core::TimerFired& fired) {
   if (fired.key.size() > 2 && fired.key[1] == ':') {
@@ -53,6 +53,7 @@ struct Decide {
 
   Status operator()(const StartRun& command) const { return decide_start(d, command); }
   Status operator()(const Signal& command) const { return decide_signal(d, command); }
+  Status operator()(const Update& command) const { return decide_update(d, command); }
   Status operator()(const Cancel& command) const { return decide_cancel(d, command); }
   Status operator()(const Terminate& command) const { return decide_terminate(d, command); }
   Status operator()(const Resume& command) const { return decide_resume(d, command); }

@@ -89,6 +89,7 @@ std::uint64_t seed_of(std::string_view path);
 // sense: the run is then stuck.
 Status decide_start(Decision& d, const StartRun& command);
 Status decide_signal(Decision& d, const Signal& command);
+Status decide_update(Decision& d, const Update& command);
 Status decide_cancel(Decision& d, const Cancel& command);
 Status decide_terminate(Decision& d, const Terminate& command);
 Status decide_resume(Decision& d, const Resume& command);
@@ -117,13 +118,15 @@ Status apply_command(Decision& d, const ReleaseLease& command);
 Status apply_command(Decision& d, const SetPhase& command);
 Status apply_command(Decision& d, const MarkPatched& command);
 Status apply_command(Decision& d, const Checkpoint& command);
+Status apply_command(Decision& d, const CompleteUpdate& command);
 Status apply_command(Decision& d, const CompleteRun& command);
 Status apply_command(Decision& d, const FailRun& command);
 
 /// Everything that a run leaves behind when it ends, whichever way (FR-67): actions cancelled, timers ended,
-/// exchanges withdrawn, leases returned.
+/// exchanges withdrawn, leases returned, updates answered.
 void release_all(Decision& d);
 void release_messages(Decision& d);
+void release_updates(Decision& d);
 /// The stream of what waits for people.
 core::StreamId inbox();
 /// The state of an ended run.
@@ -168,6 +171,9 @@ void apply(State& state, const TimerElapsed& event, const core::TurnInfo& info);
 void apply(State& state, const TimerCancelled& event, const core::TurnInfo& info);
 void apply(State& state, const SignalReceived& event, const core::TurnInfo& info);
 void apply(State& state, const SignalTaken& event, const core::TurnInfo& info);
+void apply(State& state, const UpdateAccepted& event, const core::TurnInfo& info);
+void apply(State& state, const UpdateCompleted& event, const core::TurnInfo& info);
+void apply(State& state, const UpdateAbandoned& event, const core::TurnInfo& info);
 void apply(State& state, const ExchangeOpened& event, const core::TurnInfo& info);
 void apply(State& state, const ExchangeProgressed& event, const core::TurnInfo& info);
 void apply(State& state, const ExchangeAnswered& event, const core::TurnInfo& info);

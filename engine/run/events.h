@@ -160,6 +160,27 @@ struct SignalTaken {  // (w)
   friend bool operator==(const SignalTaken&, const SignalTaken&) = default;
 };
 
+// ---- updates
+
+/// The workflow's code has agreed to take it.
+struct UpdateAccepted {      // (i)
+  std::uint64_t number = 0;  // of this run, from 1
+  std::string name;
+  core::PayloadRef input;
+  friend bool operator==(const UpdateAccepted&, const UpdateAccepted&) = default;
+};
+struct UpdateCompleted {  // (w)
+  std::uint64_t number = 0;
+  base::Code code = base::Code::ok;
+  core::PayloadRef result;  // of a failure JSON {"message": …}
+  friend bool operator==(const UpdateCompleted&, const UpdateCompleted&) = default;
+};
+/// The run has ended without an answer to it.
+struct UpdateAbandoned {
+  std::uint64_t number = 0;
+  friend bool operator==(const UpdateAbandoned&, const UpdateAbandoned&) = default;
+};
+
 // ---- talking to other streams
 
 struct ExchangeOpened {  // (w)
@@ -291,11 +312,12 @@ using AnyEvent =
     std::variant<RunStarted, RunCompleted, RunFailed, RunCancelled, RunTerminated, RunStuck, RunResumed,
                  CancelRequested, PhaseSet, PatchMarked, ActivationCut, ActivationTaken, Checkpointed,
                  StepScheduled, StepCompleted, StepAttemptFailed, StepRetried, StepFailed, StepCancelled,
-                 TimerStarted, TimerElapsed, TimerCancelled, SignalReceived, SignalTaken, ExchangeOpened,
-                 ExchangeProgressed, ExchangeAnswered, ExchangeWithdrawn, MessageSent, MessageIgnored,
-                 LeaseReleased, LeaseRenewed, LeaseClosed, OperationScheduled, OperationIntended,
-                 OperationAttemptFailed, OperationRequeued, OperationUnknown, OperationProbed,
-                 OperationProbeStarted, OperationDecided, OperationCancelRequested, OperationSettled>;
+                 TimerStarted, TimerElapsed, TimerCancelled, SignalReceived, SignalTaken, UpdateAccepted,
+                 UpdateCompleted, UpdateAbandoned, ExchangeOpened, ExchangeProgressed, ExchangeAnswered,
+                 ExchangeWithdrawn, MessageSent, MessageIgnored, LeaseReleased, LeaseRenewed, LeaseClosed,
+                 OperationScheduled, OperationIntended, OperationAttemptFailed, OperationRequeued,
+                 OperationUnknown, OperationProbed, OperationProbeStarted, OperationDecided,
+                 OperationCancelRequested, OperationSettled>;
 using Event = core::OneOf<AnyEvent>;
 
 }  // namespace sandglass::engine::run

@@ -68,6 +68,7 @@ void release_all(Decision& d) {
     d.out().act(cancel_action(action, token_of(d.input(), operation.attempt, operation.counter)));
   }
   release_messages(d);
+  release_updates(d);
 }
 
 Status apply_command(Decision& d, const CompleteRun& command) {
@@ -108,6 +109,7 @@ void close_state(State& state, RunStatus status, const core::TurnInfo& info) {
   state.settled_operations.clear();
   state.exchanges.clear();
   state.signals.clear();
+  state.updates.clear();
   for (auto& [path, lease] : state.leases) lease.returning = true;  // until the pool says that they are gone
 }
 

@@ -98,6 +98,8 @@ struct State {
   std::map<std::string, Lease, std::less<>> leases;
   std::map<std::uint64_t, UnreadSignal> signals;  // unread, by number
   std::uint64_t last_signal = 0;
+  std::map<std::uint64_t, std::string> updates;  // accepted and not answered: the name, by number
+  std::uint64_t last_update = 0;
   std::set<std::string, std::less<>> patched;
 
   bool open() const { return status == RunStatus::running || status == RunStatus::stuck; }

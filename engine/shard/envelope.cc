@@ -10,6 +10,7 @@ ShardCounters& ShardCounters::operator+=(const ShardCounters& other) {
   batches += other.batches;
   activations += other.activations;
   rebuilds += other.rebuilds;
+  questions += other.questions;
   late += other.late;
   cut += other.cut;
   repeated += other.repeated;

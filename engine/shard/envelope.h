@@ -13,6 +13,7 @@
 #include "engine/base/ports.h"
 #include "engine/base/result.h"
 #include "engine/core/decider.h"
+#include "engine/core/ports/activator.h"
 #include "engine/core/stored_record.h"
 
 namespace sandglass::engine::shard {
@@ -42,6 +43,9 @@ struct CommandEnvelope {
   base::Hash256 request_digest;  // of the whole request; the same id with another is request_conflict
   std::optional<std::uint64_t> expected_head;  // J8: only for commands computed from the whole state
   ReplyFn on_reply;                            // may be null
+  /// Workflow code is asked before the command is decided, and nothing comes between: its refusal is the
+  /// command's.
+  std::optional<core::Question> consent = std::nullopt;
 };
 
 /// A stream as it is at its decided head. head 0: the stream has no record.
@@ -50,6 +54,9 @@ struct StreamRead {
   std::uint64_t head = 0;
 };
 using ReadFn = std::move_only_function<void(base::Result<StreamRead>)>;
+
+/// What workflow code says to a question: JSON.
+using SaidFn = std::move_only_function<void(base::Result<std::string>)>;
 
 /// Durable records of one stream, in order, at least one.
 using RecordsFn = std::move_only_function<void(base::Result<std::vector<core::StoredRecord>>)>;
@@ -81,6 +88,7 @@ struct ShardCounters {
   std::uint64_t batches = 0;
   std::uint64_t activations = 0;
   std::uint64_t rebuilds = 0;
+  std::uint64_t questions = 0;   // put to workflow code
   std::uint64_t late = 0;        // activations that missed their batch (J12)
   std::uint64_t cut = 0;         // records that end in the middle of a turn (J2)
   std::uint64_t repeated = 0;    // requests answered from the record

@@ -65,7 +65,7 @@ std::vector<Resident*> StreamTable::coroutines_beyond(std::size_t keep, std::siz
   std::vector<Resident*> chosen;
   std::size_t beyond = lives_.size() > keep ? lives_.size() - keep : 0;
   for (auto one = lives_.begin(); one != lives_.end() && beyond > 0 && limit > 0; ++one, --limit) {
-    if ((*one)->open != nullptr) continue;
+    if ((*one)->in_use()) continue;
     chosen.push_back(*one);
     --beyond;
   }

@@ -35,7 +35,12 @@ namespace sandglass::engine::shard {
 struct ReadEnvelope {
   ReadFn on_read;
 };
-using Waiting = std::variant<CommandEnvelope, core::ActionFinished, core::Message, DueTimer, ReadEnvelope>;
+struct QuestionEnvelope {
+  core::Question question;
+  SaidFn on_said;
+};
+using Waiting = std::variant<CommandEnvelope, core::ActionFinished, core::Message, DueTimer, ReadEnvelope,
+                             QuestionEnvelope>;
 
 /// What becomes of a record once it is durable.
 struct AfterDurable {
@@ -64,7 +69,7 @@ struct OpenTurn {
   std::uint32_t rounds = 0;
 };
 
-/// Looking up a row for the front of the queue.
+/// Looking up a row, or asking workflow code, for the front of the queue.
 enum class Lookup : std::uint8_t { none, waiting, found };
 
 /// A request id that was answered by a record which is not durable yet; later the request row has it.
@@ -88,6 +93,8 @@ struct Resident {
 
   Lookup lookup = Lookup::none;
   std::optional<std::string> looked_up;  // the row, if there is one
+  Lookup asking = Lookup::none;
+  std::optional<base::Result<std::string>> said;  // what workflow code answered
 
   std::unique_ptr<OpenTurn> open;
   std::uint64_t newest_batch = 0;  // with a record of this stream
@@ -104,6 +111,8 @@ struct Resident {
   std::list<Resident*>::iterator age;   // in the table's list, least recently used first
   std::list<Resident*>::iterator live;  // valid while coroutine_head != 0
 
+  /// Something is at work with its turns or its coroutine.
+  bool in_use() const { return open != nullptr || asking == Lookup::waiting; }
   bool idle(std::uint64_t durable_batch) const {
     return queue.empty() && open == nullptr && reads == 0 && !runnable && !next_batch &&
            newest_batch <= durable_batch;

@@ -78,6 +78,16 @@ void Shard::read(const core::StreamId& stream, ReadFn on_read) {
   enqueue(stream, ReadEnvelope{std::move(on_read)});
 }
 
+void Shard::ask(const core::StreamId& stream, core::Question question, SaidFn on_said) {
+  if (failure_) return on_said(std::unexpected(unknown_outcome()));
+  if (waiting_calls_ >= config_.max_waiting) {
+    ++counters_.refused;
+    return on_said(base::fail(base::Code::overloaded, "too many calls are waiting; retry later"));
+  }
+  ++waiting_calls_;
+  enqueue(stream, QuestionEnvelope{std::move(question), std::move(on_said)});
+}
+
 FollowId Shard::follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                        RecordsFn on_records) {
   return followers_.follow(stream, from_seq, limit, std::move(on_records));
@@ -245,10 +255,10 @@ void Shard::release_record(ClosedRecord& closed) {
   followers_.grown(stream.stream);
 }
 
-/// Turns are kept while they are not in the view, while a live coroutine has not seen them, and while a turn
-/// is open.
+/// Turns are kept while they are not in the view, while a live coroutine has not seen them, and while they
+/// are being shown to one.
 void Shard::forget_turns(Resident& stream) {
-  if (stream.open != nullptr) return;
+  if (stream.in_use()) return;
   if (stream.coroutine_head != 0 && stream.recent.size() > kTurnsKeptForCoroutine) {
     ports_.activator.evict(stream.stream);
     streams_.coroutine_gone(stream);
@@ -298,6 +308,8 @@ void Shard::lose() {
       call->on_reply(std::unexpected(unknown_outcome()));
     } else if (auto* read = std::get_if<ReadEnvelope>(&waiting)) {
       read->on_read(std::unexpected(unknown_outcome()));
+    } else if (auto* question = std::get_if<QuestionEnvelope>(&waiting)) {
+      question->on_said(std::unexpected(unknown_outcome()));
     }
   };
   streams_.for_each([&](Resident& stream) {

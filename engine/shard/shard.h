@@ -10,8 +10,8 @@
 //   released, strictly in batch order: replies, reads, actions, messages ◀── durable ◀── journal (J5)
 //
 // Files: shard.cc inputs, batches, release · shard_decide.cc pass 1 · shard_activate.cc pass 2 ·
-// shard_recover.cc what happens on opening. State is in small parts of their own: resident.h, batch.h,
-// loader.h, due_timers.h, followers.h.
+// shard_ask.cc questions to workflow code · shard_recover.cc what happens on opening. State is in small parts
+// of their own: resident.h, batch.h, loader.h, due_timers.h, followers.h.
 //
 // Thread rule: one thread; nothing blocks but recover(). Time comes with each poll (J31).
 // Errors: calls are answered with an Error. What ends the ownership is in failure(): then lose() answers
@@ -75,6 +75,7 @@ class Shard {
   // Inputs.
   void submit(CommandEnvelope envelope);
   void read(const core::StreamId& stream, ReadFn on_read);
+  void ask(const core::StreamId& stream, core::Question question, SaidFn on_said);
   FollowId follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                   RecordsFn on_records);
   void cancel_follow(FollowId id) { followers_.cancel(id); }
@@ -87,7 +88,7 @@ class Shard {
   // The phases of a poll, in this order; each tells whether it did something.
   bool completed(const journal::Completed& completed);
   bool decide(const Now& now);                                                     // pass 1
-  bool answered(core::ActivationAnswer answer, const Now& now);                    // pass 2
+  bool answered(core::ActivationAnswer answer, const Now& now);                    // pass 2, and questions
   void activator_answered(const Now& now) { last_answer_ns_ = now.monotonic_ns; }  // anybody
   bool close_batch(const Now& now);
   bool release();
@@ -148,6 +149,7 @@ class Shard {
   Step step(Resident& stream, core::Message& message, const Now& now);
   Step step(Resident& stream, DueTimer& timer, const Now& now);
   Step step(Resident& stream, ReadEnvelope& envelope, const Now& now);
+  Step step(Resident& stream, QuestionEnvelope& envelope, const Now& now);
   void refuse_front(Resident& stream);
   bool look_up(Resident& stream, std::string key);
   std::optional<Step> answer_repeated(Resident& stream, CommandEnvelope& envelope);
@@ -161,6 +163,8 @@ class Shard {
 
   // shard_activate.cc
   void open_turn(Resident& stream, std::unique_ptr<RecordInMaking> record, std::uint64_t first_seq);
+  using ShowFn = std::move_only_function<void(base::Result<std::vector<core::TurnView>>, bool rebuild)>;
+  void turns_to_show(Resident& stream, ShowFn show);
   void request_activation(Resident& stream);
   void send_request(Resident& stream, std::vector<core::TurnView> turns, bool rebuild);
   void take_answer(Resident& stream, base::Result<core::CommandPtr> output, const Now& now);
@@ -169,6 +173,10 @@ class Shard {
   void decide_failure(Resident& stream, base::Error error, const Now& now);
   void finish_turn(Resident& stream);
   void close_late();
+
+  // shard_ask.cc
+  bool ask_code(Resident& stream, const core::Question& question);
+  void said(Resident& stream, base::Result<std::string> said);
 
   ShardConfig config_;
   core::PartitionId partition_;

@@ -41,38 +41,46 @@ void Shard::request_activation(Resident& stream) {
   OpenTurn& open = *stream.open;
   open.request_head = 0;
   ++counters_.activations;
+  turns_to_show(stream, [this, &stream](base::Result<std::vector<core::TurnView>> turns, bool rebuild) {
+    if (!turns) return take_answer(stream, std::unexpected(turns.error()), now_);  // stuck, alone (E14)
+    if (rebuild) stream.open->shown = 0;
+    send_request(stream, std::move(*turns), rebuild);
+  });
+}
+
+/// The closed turns that workflow code needs: those that its live coroutine has not seen, or all since the
+/// restart point. They may have to be read; a damaged one is an error. The stream is in use until then.
+void Shard::turns_to_show(Resident& stream, ShowFn show) {
   if (!config_.evict_always && stream.coroutine_head != 0 &&
       ports_.activator.is_live_at(stream.stream, stream.coroutine_head)) {
     std::vector<core::TurnView> turns;
     for (const core::TurnView& turn : stream.recent) {
       if (turn.info.seq > stream.seen_seq) turns.push_back(turn);
     }
-    return send_request(stream, std::move(turns), false);
+    return show(std::move(turns), false);
   }
   ++counters_.rebuilds;
   streams_.coroutine_gone(stream);
-  open.shown = 0;
   const std::uint64_t restart =
       std::max<std::uint64_t>(1, ports_.activator.restart_point(*stream.fold->state()));
   const std::uint64_t durable = stream.durable_seq;
-  // While the turn is open `recent` only grows: the record may close without its answer while we read.
+  // Meanwhile `recent` only grows: an open record may close without its answer while we read.
   const auto newer = [&stream, durable, restart](std::vector<core::TurnView> turns) {
     for (const core::TurnView& turn : stream.recent) {
       if (turn.info.seq > durable && turn.info.seq >= restart) turns.push_back(turn);
     }
     return turns;
   };
-  if (restart > durable) return send_request(stream, newer({}), true);
+  if (restart > durable) return show(newer({}), true);
   ++stream.reads;
   loader_.read_turns(stream.fold->kind(), stream.stream, restart, durable,
-                     [this, &stream, newer](base::Result<std::vector<core::TurnView>> turns) {
+                     [this, &stream, newer,
+                      show = std::move(show)](base::Result<std::vector<core::TurnView>> turns) mutable {
                        --stream.reads;
-                       if (!turns && turns.error().code == base::Code::stream_damaged) {
-                         return take_answer(stream, std::unexpected(turns.error()),
-                                            now_);  // stuck, alone (E14)
-                       }
-                       if (!turns) return fail(turns.error());
-                       send_request(stream, newer(std::move(*turns)), true);
+                       if (!turns && turns.error().code != base::Code::stream_damaged)
+                         return fail(turns.error());
+                       if (!turns) return show(std::unexpected(turns.error()), true);
+                       show(newer(std::move(*turns)), true);
                      });
 }
 
@@ -94,6 +102,11 @@ void Shard::send_request(Resident& stream, std::vector<core::TurnView> turns, bo
 
 bool Shard::answered(core::ActivationAnswer answer, const Now& now) {
   Resident* stream = streams_.find(answer.stream);
+  if (answer.said) {
+    if (failure_ || stream == nullptr || stream->asking != Lookup::waiting) return false;
+    said(*stream, std::move(*answer.said));
+    return true;
+  }
   if (failure_ || stream == nullptr || stream->open == nullptr || stream->open->request_head == 0 ||
       stream->open->request_head != answer.head) {
     return false;

@@ -1,7 +1,9 @@
 // Pass 1: what waits in the streams' queues is decided, one at a time, in order.
 //
 //   front of the queue   may need first                  then
-//   call                 request row, if it has an id    refuse | repeat the answer | decide
+//   call                 request row, if it has an id;   refuse | repeat the answer | decide
+//                        workflow code's consent
+//   question             workflow code                   give what it said (J5)
 //   completion           -                               decide | drop as stale
 //   message              inbox row of its source         drop as duplicate | decide; consumed either way
 //   (J18) timer                -                               drop if ended meanwhile | decide; ended either
@@ -89,10 +91,11 @@ void Shard::run_queue(Resident& stream, const Now& now) {
   if (!stream.fold && !stream.damage) return load(stream);
   if (stream.damage) return refuse_front(stream);
   while (!stream.queue.empty() && stream.open == nullptr && !stream.next_batch &&
-         stream.lookup != Lookup::waiting && !failure_) {
+         stream.lookup != Lookup::waiting && stream.asking != Lookup::waiting && !failure_) {
     if (batch_full()) return wake(stream);
     const bool call = std::holds_alternative<CommandEnvelope>(stream.queue.front()) ||
-                      std::holds_alternative<ReadEnvelope>(stream.queue.front());
+                      std::holds_alternative<ReadEnvelope>(stream.queue.front()) ||
+                      std::holds_alternative<QuestionEnvelope>(stream.queue.front());
     const Step made = std::visit([&](auto& front) { return step(stream, front, now); }, stream.queue.front());
     if (made == Step::waits) return;
     stream.queue.pop_front();
@@ -116,12 +119,17 @@ void Shard::refuse_front(Resident& stream) {
       hold(stream, [on_read = std::move(read->on_read), error = *stream.damage](bool) mutable {
         on_read(std::unexpected(std::move(error)));
       });
+    } else if (auto* question = std::get_if<QuestionEnvelope>(&waiting)) {
+      --waiting_calls_;
+      hold(stream, [on_said = std::move(question->on_said), error = *stream.damage](bool) mutable {
+        on_said(std::unexpected(std::move(error)));
+      });
     }
   }
 }
 
 Shard::Step Shard::step(Resident& stream, CommandEnvelope& envelope, const Now& now) {
-  if (!envelope.request_id.empty()) {
+  if (!envelope.request_id.empty() && stream.asking == Lookup::none) {
     if (const auto answered = answer_repeated(stream, envelope)) return *answered;
   }
   const std::uint64_t head = stream.fold->head().seq;
@@ -131,6 +139,14 @@ Shard::Step Shard::step(Resident& stream, CommandEnvelope& envelope, const Now& 
                                   ", the command was made at " + std::to_string(*envelope.expected_head) +
                                   "; read again and decide again"});
     return Step::done;
+  }
+  if (envelope.consent) {
+    if (!ask_code(stream, *envelope.consent)) return Step::waits;
+    const auto said = std::exchange(stream.said, std::nullopt);
+    if (!*said) {
+      refuse(stream, std::move(envelope.on_reply), said->error());
+      return Step::done;
+    }
   }
   ++counters_.decided;
   Cause cause{.request_id = std::move(envelope.request_id),

@@ -63,6 +63,11 @@ void ShardSet::read(const core::StreamId& stream, ReadFn on_read) {
   on_read(std::unexpected(lost_error()));
 }
 
+void ShardSet::ask(const core::StreamId& stream, core::Question question, SaidFn on_said) {
+  if (!lost_) return shard_of(stream).ask(stream, std::move(question), std::move(on_said));
+  on_said(std::unexpected(lost_error()));
+}
+
 FollowId ShardSet::follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                           RecordsFn on_records) {
   if (!lost_) return shard_of(stream).follow(stream, from_seq, limit, std::move(on_records));

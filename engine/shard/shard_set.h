@@ -41,6 +41,9 @@ class ShardSet final : private Neighbours {
   void submit(CommandEnvelope envelope);
   /// The stream's state at its decided head, given once that head is durable (J5).
   void read(const core::StreamId& stream, ReadFn on_read);
+  /// What the stream's workflow code says to a question, at its decided head; given once that is durable
+  /// (J5).
+  void ask(const core::StreamId& stream, core::Question question, SaidFn on_said);
   /// Durable records of the stream from `from_seq` on, at least one and at most `limit`; waits for the first.
   FollowId follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                   RecordsFn on_records);

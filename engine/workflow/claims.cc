@@ -33,6 +33,9 @@ struct OfCommand {
   Claim operator()(const run::TakeSignal& c) const {
     return {ClaimKind::signal, c.path, std::to_string(c.number), {}};
   }
+  Claim operator()(const run::CompleteUpdate& c) const {
+    return {ClaimKind::update, std::to_string(c.number), std::string(base::name_of(c.code)), c.result.digest};
+  }
   Claim operator()(const run::OpenExchange& c) const {
     return {ClaimKind::exchange, c.path, text_of(c.target), c.payload.digest};
   }
@@ -80,6 +83,10 @@ struct OfEvent {
   }
   Maybe operator()(const run::SignalTaken& e) const {
     return Claim{ClaimKind::signal, e.path, std::to_string(e.number), {}};
+  }
+  Maybe operator()(const run::UpdateCompleted& e) const {
+    return Claim{ClaimKind::update, std::to_string(e.number), std::string(base::name_of(e.code)),
+                 e.result.digest};
   }
   Maybe operator()(const run::ExchangeOpened& e) const {
     return Claim{ClaimKind::exchange, e.path, text_of(e.target), e.payload};
@@ -133,6 +140,8 @@ std::string_view name_of(ClaimKind kind) {
       return "cancelled timer";
     case ClaimKind::signal:
       return "taken signal";
+    case ClaimKind::update:
+      return "answered update";
     case ClaimKind::exchange:
       return "exchange";
     case ClaimKind::exchange_withdrawal:

@@ -21,6 +21,7 @@ enum class ClaimKind : std::uint8_t {
   timer,
   timer_cancel,
   signal,
+  update,
   exchange,
   exchange_withdrawal,
   message,

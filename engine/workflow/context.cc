@@ -211,6 +211,28 @@ Task<Result<Json>> Context::wait_signal(std::string name, std::int64_t timeout_m
   co_return json_of(delivery.payload);
 }
 
+Task<Status> Context::until(std::function<bool()> condition) {
+  while (!cancelled() && !condition()) {
+    Wait wait(instance_, &scope_, {{WaitKind::condition, {}}});
+    const Instance::Watch watch(instance_, condition, wait);
+    co_await wait;
+  }
+  if (cancelled()) co_return std::unexpected(cancelled_error());
+  co_return Status{};
+}
+
+QueryHandler Context::on_query(std::string name, QueryHandler::Code code) {
+  return {instance_.handlers(), std::move(name), std::move(code)};
+}
+
+UpdateHandler Context::on_update(std::string name, UpdateHandler::Check check, UpdateHandler::Code code) {
+  return {instance_.handlers(), std::move(name), std::move(check), std::move(code)};
+}
+
+Task<Status> Context::updates_done() {
+  return until([this] { return !instance_.handlers().busy(); });
+}
+
 Task<Result<ExchangeAnswer>> Context::exchange(std::string name, ExchangeRequest request) {
   if (cancelled()) co_return std::unexpected(cancelled_error());
   core::Payload payload;

@@ -35,17 +35,12 @@
 #include "engine/core/payload.h"
 #include "engine/core/stream_id.h"
 #include "engine/run/types.h"
+#include "engine/workflow/handlers.h"
 #include "engine/workflow/task.h"
 #include "engine/workflow/wait.h"
 
 namespace sandglass::engine::workflow {
 
-using Json = nlohmann::json;
-using base::Result;
-using base::Status;
-
-class Instance;
-class Context;
 class CheckpointAwaiter;
 
 struct RunInfo {
@@ -125,6 +120,22 @@ class Context {
   /// The next signal of this name, whether it came before or comes later. timeout_ms 0: waits for ever; else
   /// code timed_out.
   Task<Result<Json>> wait_signal(std::string name, std::int64_t timeout_ms = 0);
+  /// Until it holds. It is looked at whenever the run's code has come to rest; it must be a function of the
+  /// workflow's own state.
+  Task<Status> until(std::function<bool()> condition);
+  /// `code` answers queries of this name for as long as the result lives: keep it in the frame that has what
+  /// the code reads, declared after that. A run that has ended answers with what the code last said. The code
+  /// must not change anything nor ask for anything.
+  QueryHandler on_query(std::string name, QueryHandler::Code code);
+  /// Updates of this name are taken for as long as the result lives, as above. `check` says whether one may
+  /// be accepted (an error refuses it, and nothing is recorded); it must not change or ask for anything.
+  /// `code` then carries it out side by side with the workflow, with a Context of its own; what it returns or
+  /// throws is the update's answer. What is not carried out when the handler goes is answered
+  /// update_abandoned: see updates_done().
+  UpdateHandler on_update(std::string name, UpdateHandler::Check check, UpdateHandler::Code code);
+  /// Until no update is being carried out: before a checkpoint, and before the end if they are to be
+  /// answered.
+  Task<Status> updates_done();
   Task<Result<ExchangeAnswer>> exchange(std::string name, ExchangeRequest request);
   Status send(std::string name, const core::StreamId& target, core::MessageBody body,
               const std::optional<Json>& payload = std::nullopt);
@@ -168,6 +179,7 @@ class Context {
 
  private:
   friend class CheckpointAwaiter;
+  friend class Handlers;
   friend class Instance;
   template <class R>
   struct BranchFrame;

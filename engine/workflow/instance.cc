@@ -48,7 +48,9 @@ Instance::Instance(const Workflow& workflow, RunInfo info, core::DigestKey diges
       digest_key_(digest_key),
       root_context_(*this, root_scope_, "0") {}
 
-Instance::~Instance() = default;
+Instance::~Instance() {
+  handlers_.forget();
+}
 
 run::ApplyActivation Instance::activate(const core::ActivationRequest& request, const run::State& state) {
   Position from;
@@ -78,6 +80,21 @@ run::ApplyActivation Instance::activate(const core::ActivationRequest& request, 
     for (const Issued& issued : outbox_) output.commands.push_back(issued.command);
   }
   return output;
+}
+
+Result<std::string> Instance::ask(const core::ActivationRequest& request, const run::State& state) {
+  const core::Question& question = *request.question;
+  // Code that has returned has no handlers any more: what one says as it goes is the answer.
+  if (!state.open()) handlers_.expect(&question);
+  const run::ApplyActivation output = activate(request, state);
+  handlers_.expect(nullptr);
+  if (output.stuck) {
+    return base::fail(
+        output.stuck->code,
+        "this code cannot repeat the run's history, and so knows no state that could be asked: " +
+            output.stuck->message);
+  }
+  return handlers_.answer(question);
 }
 
 template <class Visit>
@@ -185,6 +202,8 @@ bool Instance::deliver(const run::Event& event, const core::TurnView& turn) {
       waiting->second.front()->deliver(
           {.from = WaitKind::signal, .payload = payload, .number = signal->number});
     }
+  } else if (const auto* update = std::get_if<run::UpdateAccepted>(&event)) {
+    accept_update(*update, turn);
   } else if (const auto* answered = std::get_if<run::ExchangeAnswered>(&event)) {
     deliver_to(
         WaitKind::exchange, answered->path,
@@ -211,6 +230,28 @@ void Instance::deliver_to(WaitKind kind, const std::string& path, Delivery deliv
   if (waiting == waits_.end()) return;
   delivery.from = kind;
   waiting->second.front()->deliver(std::move(delivery));
+}
+
+void Instance::accept_update(const run::UpdateAccepted& event, const core::TurnView& turn) {
+  if (handlers_.start(event.number, event.name, parse_or_null(slot_of(turn, event.input)))) return;
+  stick({.code = Code::non_determinism,
+         .expected = "update " + std::to_string(event.number) + " (" + event.name + ")",
+         .actual = "no handler: the code takes no update of this name at this point",
+         .event_seq = turn.info.seq,
+         .message = "history has an update that this code does not take"});
+}
+
+void Instance::complete_update(std::uint64_t number, Result<Json> result) {
+  run::CompleteUpdate command{.number = number};
+  auto payload =
+      result ? root_context_.payload_of(*result) : Result<core::Payload>(std::unexpected(result.error()));
+  if (!payload) {
+    command.code = payload.error().code;
+    payload = root_context_.payload_of(
+        {{"code", base::name_of(command.code)}, {"message", payload.error().message}});
+  }
+  if (payload) command.result = std::move(*payload);
+  issue(std::move(command));
 }
 
 void Instance::claim(const Claim& expected, std::uint64_t seq) {
@@ -246,8 +287,36 @@ void Instance::claim(const Claim& expected, std::uint64_t seq) {
 }
 
 void Instance::resume() {
-  queue_.drain();
+  do {
+    queue_.drain();
+    handlers_.reap();
+  } while (wake_watches());
   if (root_ && root_.done() && !ended_) finish();
+}
+
+/// True if somebody is ready again. In the order in which they began to wait.
+bool Instance::wake_watches() {
+  bool any = false;
+  try {
+    for (const Watch* watch : std::vector(watches_)) {
+      if (watch->wait_.delivered() || !watch->condition_()) continue;
+      watch->wait_.deliver({.from = WaitKind::condition});
+      any = true;
+    }
+  } catch (const std::exception& thrown) {
+    stick({.code = Code::workflow_threw, .message = std::string("a condition threw: ") + thrown.what()});
+  } catch (...) {
+    stick({.code = Code::workflow_threw, .message = "a condition threw something that is no std::exception"});
+  }
+  return any && !report_;
+}
+
+Instance::Watch::Watch(Instance& instance, const std::function<bool()>& condition, Wait& wait)
+    : instance_(instance), condition_(condition), wait_(wait) {
+  instance_.watches_.push_back(this);
+}
+Instance::Watch::~Watch() {
+  std::erase(instance_.watches_, this);
 }
 
 void Instance::finish() {
@@ -280,7 +349,12 @@ void Instance::stick(run::StuckReport report) {
   if (!report_) report_ = std::move(report);
 }
 
+std::uint64_t Instance::next_ordinal(const std::string& place) {
+  return handlers_.forbids() ? 0 : ordinals_[place]++;
+}
+
 void Instance::issue(run::WorkflowCommand command) {
+  if (handlers_.forbids()) return;
   Claim claim = claim_of(command);
   outbox_.push_back({std::move(command), std::move(claim), round_});
 }
@@ -312,6 +386,7 @@ std::optional<base::Code> Instance::lease_ended(const std::string& lease) const 
 bool Instance::patched(const std::string& id) {
   const auto answered = patch_answers_.find(id);
   if (answered != patch_answers_.end()) return answered->second;
+  if (handlers_.forbids()) return false;
   const bool to_claim = patches_to_claim_.erase(id) > 0;
   bool answer = to_claim || known_patches_.contains(id);
   const bool fresh = !answer && !replaying();
@@ -330,6 +405,10 @@ base::Status Instance::checkpoint(void* frame, std::uint32_t schema_version, std
         Code::checkpoint_misplaced,
         "a checkpoint is legal only in the workflow's own function, outside branches, scopes and helpers, "
         "with nothing open");
+  }
+  if (handlers_.busy()) {
+    return base::fail(Code::checkpoint_misplaced,
+                      "an update is being carried out; co_await updates_done() before a checkpoint");
   }
   if (!workflow_.restart) {
     return base::fail(Code::checkpoint_misplaced,

@@ -39,11 +39,17 @@ class Instance {
   bool broken() const { return report_.has_value(); }
   /// The workflow's code has returned; what it said last may not have been given yet.
   bool ended() const { return ended_; }
+  /// Like activate(), without anything new to do; then the request's question is put to the code.
+  Result<std::string> ask(const core::ActivationRequest& request, const run::State& state);
+  /// Code that was asked has done what it must not: this instance is no copy of its history any more.
+  bool spoiled() const { return handlers_.spoiled(); }
 
   // For Context and Wait.
 
   ReadyQueue& queue() { return queue_; }
   const Context* root_context() const { return &root_context_; }
+  CancelScope& root_scope() { return root_scope_; }
+  Handlers& handlers() { return handlers_; }
   const RunInfo& info() const { return info_; }
   std::int64_t now_ms() const { return now_ms_; }
   std::uint32_t generation() const { return generation_; }
@@ -53,8 +59,23 @@ class Instance {
   void register_wait(const Wait::Key& key, Wait& wait);
   void unregister_wait(const Wait::Key& key, Wait& wait);
   void issue(run::WorkflowCommand command);
-  std::uint64_t next_ordinal(const std::string& place) { return ordinals_[place]++; }
+  std::uint64_t next_ordinal(const std::string& place);
   bool patched(const std::string& id);
+  void complete_update(std::uint64_t number, Result<Json> result);
+  /// While it lives, `wait` ends as soon as the condition holds.
+  class Watch {
+   public:
+    Watch(Instance& instance, const std::function<bool()>& condition, Wait& wait);
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    friend class Instance;
+    Instance& instance_;
+    const std::function<bool()>& condition_;
+    Wait& wait_;
+  };
   /// A signal of this name that nobody has taken.
   std::optional<Delivery> take_unread(const std::string& name);
   std::optional<base::Code> lease_ended(const std::string& lease) const;
@@ -90,8 +111,10 @@ class Instance {
   void handle(const run::Event& event, const core::TurnView& turn);
   bool deliver(const run::Event& event, const core::TurnView& turn);
   void deliver_to(WaitKind kind, const std::string& path, Delivery delivery);
+  void accept_update(const run::UpdateAccepted& event, const core::TurnView& turn);
   void claim(const Claim& expected, std::uint64_t seq);
   void resume();
+  bool wake_watches();
   void finish();
   void stick(run::StuckReport report);
 
@@ -118,8 +141,10 @@ class Instance {
 
   ReadyQueue queue_;
   std::map<Wait::Key, std::vector<Wait*>> waits_;
+  std::vector<Watch*> watches_;
   CancelScope root_scope_{nullptr};
   Context root_context_;
+  Handlers handlers_{*this};
   Task<base::Result<Json>> root_;  // destroyed first: its frames use all of the above
 };
 

@@ -67,6 +67,7 @@ void LiveRuns::keep(const core::StreamId& stream, Taken taken, std::uint64_t hea
 }
 
 core::ActivationAnswer LiveRuns::activate(core::ActivationRequest request) {
+  if (request.question) return ask(std::move(request));
   core::ActivationAnswer answer{
       .stream = request.stream, .head = request.head, .command = core::CommandPtr{}};
   if (run_state(request).status != run::RunStatus::running) {
@@ -81,29 +82,65 @@ core::ActivationAnswer LiveRuns::activate(core::ActivationRequest request) {
   return answer;
 }
 
+/// A question changes nothing: coroutines of closed runs are made for it alone, and one that its answer has
+/// spoiled is forgotten.
+core::ActivationAnswer LiveRuns::ask(core::ActivationRequest request) {
+  const run::State& state = run_state(request);
+  core::ActivationAnswer answer{.stream = request.stream, .head = request.head};
+  const bool live = state.status == run::RunStatus::running;
+  if (state.status == run::RunStatus::stuck) {
+    answer.said = base::fail(base::Code::run_stuck,
+                             "the run is stuck and its code cannot be asked: " + state.stuck.message);
+  } else if (!live && request.question->kind == core::Question::Kind::consent) {
+    answer.said = base::fail(base::Code::run_closed, "the run has ended and takes no update");
+  } else {
+    Taken taken = take(request.stream, request.rebuild);
+    auto made =
+        taken.instance ? base::Result<std::unique_ptr<Instance>>(std::move(taken.instance)) : make(request);
+    if (made) {
+      answer.said = (*made)->ask(request, state);
+      if (live && !(*made)->broken() && !(*made)->spoiled()) taken.instance = std::move(*made);
+    } else {
+      answer.said = std::unexpected(made.error());
+    }
+    keep(request.stream, std::move(taken), request.head);
+  }
+  request.state = nullptr;
+  return answer;
+}
+
+base::Result<std::unique_ptr<Instance>> LiveRuns::make(const core::ActivationRequest& request) const {
+  const run::State& state = run_state(request);
+  const Workflow* workflow = registry_.find(state.workflow, state.version);
+  if (workflow == nullptr) {
+    return base::fail(base::Code::workflow_unknown, "no workflow " + state.workflow + " version " +
+                                                        state.version + " is registered in this engine");
+  }
+  RunInfo info{.stream = request.stream,
+               .workflow = workflow->name,
+               .version = workflow->version,
+               .tenant = state.tenant,
+               .user = state.user,
+               .session = state.session,
+               .history_root = state.history_root,
+               .effect_root = state.effect_root};
+  const core::DigestKey key(tenant_key_(state.tenant), state.history_root);
+  return std::make_unique<Instance>(*workflow, std::move(info), key);
+}
+
 core::CommandPtr LiveRuns::run_code(const core::ActivationRequest& request, Taken& taken) const {
   const run::State& state = run_state(request);
   if (taken.instance == nullptr) {
-    const Workflow* workflow = registry_.find(state.workflow, state.version);
-    if (workflow == nullptr) {
-      return stuck({.code = base::Code::workflow_unknown,
+    auto made = make(request);
+    if (!made) {
+      return stuck({.code = made.error().code,
                     .expected = state.workflow + " version " + state.version,
                     .actual = {},
                     .event_seq = 0,
                     .path = {},
-                    .message = "no workflow " + state.workflow + " version " + state.version +
-                               " is registered in this engine"});
+                    .message = made.error().message});
     }
-    RunInfo info{.stream = request.stream,
-                 .workflow = workflow->name,
-                 .version = workflow->version,
-                 .tenant = state.tenant,
-                 .user = state.user,
-                 .session = state.session,
-                 .history_root = state.history_root,
-                 .effect_root = state.effect_root};
-    const core::DigestKey key(tenant_key_(state.tenant), state.history_root);
-    taken.instance = std::make_unique<Instance>(*workflow, std::move(info), key);
+    taken.instance = std::move(*made);
   }
   run::ApplyActivation output = taken.instance->activate(request, state);
   // Code that has ended and said all is not asked again: a closed run keeps no coroutine.

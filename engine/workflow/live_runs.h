@@ -39,6 +39,8 @@ class LiveRuns {
   core::ActivationAnswer activate(core::ActivationRequest request);
 
  private:
+  core::ActivationAnswer ask(core::ActivationRequest request);
+  base::Result<std::unique_ptr<Instance>> make(const core::ActivationRequest& request) const;
   struct Entry {
     std::unique_ptr<Instance> instance;  // null while it is taken
     std::uint64_t head = 0;

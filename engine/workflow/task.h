@@ -10,6 +10,7 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -20,21 +21,38 @@
 
 namespace sandglass::engine::workflow {
 
-/// The ready queue of one run.
+/// The ready queue of one run. Its frames belong to trees: the workflow's own is 0, each update that is being
+/// handled has another; what a frame makes ready is of its own tree unless it says otherwise.
 class ReadyQueue {
  public:
-  void push(std::coroutine_handle<> handle) { ready_.push_back(handle); }
+  using Tree = std::uint64_t;
+
+  void push(std::coroutine_handle<> handle) { push(handle, tree_); }
+  void push(std::coroutine_handle<> handle, Tree tree) { ready_.push_back({handle, tree}); }
   /// Resumes until nobody is ready.
   void drain() {
     while (!ready_.empty()) {
-      const std::coroutine_handle<> next = ready_.front();
+      const Ready next = ready_.front();
       ready_.pop_front();
-      next.resume();
+      tree_ = next.tree;
+      next.handle.resume();
     }
+    tree_ = 0;
+  }
+  /// The tree of the frame that runs now.
+  Tree tree() const { return tree_; }
+  /// Frames of this tree are about to be destroyed.
+  void drop(Tree tree) {
+    std::erase_if(ready_, [tree](const Ready& one) { return one.tree == tree; });
   }
 
  private:
-  std::deque<std::coroutine_handle<>> ready_;
+  struct Ready {
+    std::coroutine_handle<> handle;
+    Tree tree = 0;
+  };
+  std::deque<Ready> ready_;
+  Tree tree_ = 0;
 };
 
 /// Several tasks that one coroutine waits for.
@@ -139,10 +157,12 @@ class [[nodiscard]] Task {
   void* address() const { return handle_.address(); }
 
   /// Makes it ready, as the root of a run or as a member of a group. Once, instead of being awaited.
-  void start(ReadyQueue& queue, Join* join = nullptr) {
+  void start(ReadyQueue& queue, Join* join = nullptr) { start(queue, queue.tree(), join); }
+  /// As the root of a tree of its own.
+  void start(ReadyQueue& queue, ReadyQueue::Tree tree, Join* join = nullptr) {
     handle_.promise().queue = &queue;
     handle_.promise().join = join;
-    queue.push(handle_);
+    queue.push(handle_, tree);
   }
   /// The result of a task that is done. Rethrows what left it.
   T take() { return handle_.promise().take(); }

@@ -229,6 +229,59 @@ void TestRun::play() {
   }
 }
 
+core::ActivationRequest TestRun::request_now() {
+  core::ActivationRequest request{.stream = stream_, .head = history_.size(), .state = state_, .turns = {}};
+  if (options_.evict_everything) activator_->evict(stream_);
+  request.rebuild = coroutine_head_ == 0 || !activator_->is_live_at(stream_, coroutine_head_);
+  const std::size_t first = request.rebuild ? activator_->restart_point(*state_) - 1 : coroutine_head_;
+  for (std::size_t i = first; i < history_.size(); ++i) request.turns.push_back(history_[i]);
+  return request;
+}
+
+Result<std::string> TestRun::ask(core::Question question) {
+  core::ActivationRequest request = request_now();
+  request.question = std::move(question);
+  activator_->submit(std::move(request));
+  std::vector<core::ActivationAnswer> answers;
+  activator_->poll(answers);
+  coroutine_head_ = activator_->is_live_at(stream_, history_.size()) ? history_.size() : 0;
+  return *answers.at(0).said;
+}
+
+Result<Json> TestRun::query(const std::string& name, const Json& input) {
+  auto said = ask({.kind = core::Question::Kind::query,
+                   .name = name,
+                   .input = digest_key_.make(core::Encoding::json, input.dump()).slot});
+  if (!said) return std::unexpected(said.error());
+  return Json::parse(*said);
+}
+
+Result<std::uint64_t> TestRun::update(const std::string& name, const Json& input) {
+  const core::Payload payload = digest_key_.make(core::Encoding::json, input.dump());
+  const auto consent = ask({.kind = core::Question::Kind::consent, .name = name, .input = payload.slot});
+  if (!consent) return std::unexpected(consent.error());
+  const std::uint64_t number = state().last_update + 1;
+  if (auto given = give(run::Update{name, payload}); !given) return std::unexpected(given.error());
+  return number;
+}
+
+Result<Json> TestRun::update_result(std::uint64_t number) const {
+  for (const core::TurnView& turn : history_) {
+    for (const run::Event& event : items(turn)) {
+      if (const auto* gone = std::get_if<run::UpdateAbandoned>(&event); gone && gone->number == number) {
+        return base::fail(base::Code::update_abandoned, "the run has ended");
+      }
+      const auto* done = std::get_if<run::UpdateCompleted>(&event);
+      if (done == nullptr || done->number != number) continue;
+      const Json result =
+          done->result.empty() ? Json(nullptr) : Json::parse(turn.slots.at(done->result.slot)->bytes);
+      if (done->code == base::Code::ok) return result;
+      return base::fail(done->code, result.is_object() ? result.value("message", "") : "");
+    }
+  }
+  return base::fail(base::Code::unavailable, "the update has not been answered");
+}
+
 bool TestRun::finish_held(const std::string& path, const Result<Json>& answer) {
   const auto found =
       std::ranges::find_if(held_, [&](const core::Action& action) { return action.path == path; });

@@ -73,6 +73,12 @@ class TestRun {
   base::Status resume() { return give(run::Resume{}); }
   void deliver(const core::StreamId& source, std::string correlation, core::MessageBody body,
                const Json& payload = nullptr);
+  /// What a query answers now; nothing of it is recorded.
+  Result<Json> query(const std::string& name, const Json& input = nullptr);
+  /// The update's number, once it is accepted; its answer comes with play().
+  Result<std::uint64_t> update(const std::string& name, const Json& input = nullptr);
+  /// Of an update that was answered; `unavailable` before.
+  Result<Json> update_result(std::uint64_t number) const;
   bool finish_held(const std::string& path, const Result<Json>& answer);
   /// The process ends and another one, with this registry, takes over: coroutines are gone, what was under
   /// way starts again.
@@ -106,6 +112,8 @@ class TestRun {
 
   base::Status decide_part(const run::Command& command, core::TurnView& record, bool& activate);
   void activate(core::TurnView& record, std::size_t shown);
+  core::ActivationRequest request_now();
+  Result<std::string> ask(core::Question question);
   void finish(const core::Action& action, core::ActivityResult answer);
   void carry_out(const core::Action& action);
   Json input_of(const core::Action& action) const;

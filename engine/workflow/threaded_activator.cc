@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -29,6 +30,7 @@ struct ThreadedActivator::Shared {
   std::condition_variable wake;
   std::deque<core::ActivationRequest> requests;
   std::vector<core::ActivationAnswer> answers;
+  std::set<core::RunningCode> unanswered;  // questions that this process does not put again
   bool stopping = false;
   std::size_t lost_threads = 0;  // abandoned, and not returned
 };
@@ -39,7 +41,8 @@ struct ThreadedActivator::Lane {
     core::StreamId stream;
     std::uint64_t head = 0;
     base::MonotonicNs since_ns = 0;
-    bool dropped = false;  // evicted meanwhile: nobody wants the answer
+    bool dropped = false;   // evicted meanwhile: nobody wants the answer
+    bool question = false;  // of a caller: it alone gets an error
   };
 
   std::optional<Running> running;
@@ -50,12 +53,40 @@ struct ThreadedActivator::Lane {
   static void work(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Lane>& lane,
                    const base::Clock& clock);
   static core::ActivationAnswer run_one(Shared& shared, core::ActivationRequest request);
+  static core::ActivationAnswer ask(Shared& shared, core::ActivationRequest request);
 };
+
+/// A question that ended the process three times is not put again by this one; its run goes on as it was.
+core::ActivationAnswer ThreadedActivator::Lane::ask(Shared& shared, core::ActivationRequest request) {
+  SlotFile* slots = shared.options.slots.get();
+  const core::Question& question = *request.question;
+  const bool query = question.kind == core::Question::Kind::query;
+  const auto code =
+      core::RunningCode::of_step(request.stream, (query ? "?query " : "?update ") + question.name);
+  {
+    const std::lock_guard lock(shared.mutex);
+    if (slots->is_suspect(code)) shared.unanswered.insert(code);
+    if (shared.unanswered.contains(code)) {
+      slots->clear(code);  // a process with repaired code tries it again
+      return {.stream = request.stream,
+              .head = request.head,
+              .said = base::fail(base::Code::activation_blocked,
+                                 "the engine ended three times while it ran the code of \"" + question.name +
+                                     "\"; it is not run again before the engine is started with other code")};
+    }
+  }
+  const std::size_t slot = slots->enter(code);
+  core::ActivationAnswer answer = shared.runs.activate(std::move(request));
+  slots->leave(slot);
+  slots->clear(code);
+  return answer;
+}
 
 core::ActivationAnswer ThreadedActivator::Lane::run_one(Shared& shared, core::ActivationRequest request) {
   SlotFile* slots = shared.options.slots.get();
   const core::StreamId stream = request.stream;
   if (slots == nullptr) return shared.runs.activate(std::move(request));
+  if (request.question) return ask(shared, std::move(request));
   const core::RunningCode code{stream};
   if (slots->is_suspect(code)) {
     slots->clear(code);  // once it is resumed, it has its three restarts again
@@ -82,7 +113,10 @@ void ThreadedActivator::Lane::work(const std::shared_ptr<Shared>& shared, const 
     if (shared->stopping || lane->abandoned) return;
     core::ActivationRequest request = std::move(shared->requests.front());
     shared->requests.pop_front();
-    lane->running = Running{request.stream, request.head, clock.monotonic_ns()};
+    lane->running = Running{.stream = request.stream,
+                            .head = request.head,
+                            .since_ns = clock.monotonic_ns(),
+                            .question = request.question.has_value()};
     lock.unlock();
     core::ActivationAnswer answer = run_one(*shared, std::move(request));
     lock.lock();
@@ -174,11 +208,16 @@ void ThreadedActivator::give_up_if_blocked(std::vector<core::ActivationAnswer>& 
   base::log(base::LogLevel::warning, "activation_blocked",
             {{"stream", running->stream.text()}, {"limit_ms", shared_->options.limit_ms}});
   if (!running->dropped) {
-    answers.push_back({.stream = running->stream,
-                       .head = running->head,
-                       .command = base::fail(base::Code::activation_blocked,
-                                             "workflow code did not come back within " +
-                                                 std::to_string(shared_->options.limit_ms) + " ms")});
+    const base::Error blocked{
+        base::Code::activation_blocked,
+        "workflow code did not come back within " + std::to_string(shared_->options.limit_ms) + " ms"};
+    core::ActivationAnswer answer{.stream = running->stream, .head = running->head};
+    if (running->question) {
+      answer.said = std::unexpected(blocked);
+    } else {
+      answer.command = std::unexpected(blocked);
+    }
+    answers.push_back(std::move(answer));
   }
   start_lane();
   if (shared_->lost_threads < shared_->options.max_abandoned || !shared_->options.exhausted) return;

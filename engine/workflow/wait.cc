@@ -26,7 +26,7 @@ void CancelScope::cancel() {
 }
 
 Wait::Wait(Instance& instance, CancelScope* scope, std::vector<Key> keys)
-    : instance_(instance), scope_(scope), keys_(std::move(keys)) {
+    : instance_(instance), scope_(scope), keys_(std::move(keys)), tree_(instance.queue().tree()) {
   for (const Key& key : keys_) instance_.register_wait(key, *this);
   if (scope_ != nullptr) scope_->waits_.push_back(this);
 }
@@ -40,7 +40,7 @@ void Wait::deliver(Delivery delivery) {
   done_ = true;
   delivery_ = std::move(delivery);
   leave();
-  if (waiter_) instance_.queue().push(waiter_);
+  if (waiter_) instance_.queue().push(waiter_, tree_);
 }
 
 void Wait::leave() {

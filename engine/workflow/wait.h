@@ -19,7 +19,7 @@ namespace sandglass::engine::workflow {
 class Instance;
 class Wait;
 
-enum class WaitKind : std::uint8_t { step, operation, timer, signal, exchange, lease };
+enum class WaitKind : std::uint8_t { step, operation, timer, signal, exchange, lease, condition };
 
 /// What ended a wait.
 struct Delivery {
@@ -90,6 +90,7 @@ class Wait : public EngineAwaiter {
   Instance& instance_;
   CancelScope* scope_;
   std::vector<Key> keys_;
+  const ReadyQueue::Tree tree_;
   std::coroutine_handle<> waiter_;
   bool done_ = false;
   Delivery delivery_;

@@ -61,6 +61,17 @@ struct SignalArgs {
 };
 Outcome signal(Session& session, const SignalArgs& args);
 
+struct AskArgs {
+  std::string run_id;
+  std::string name;
+  std::string input;       // JSON text
+  std::string input_file;  // or a file with it
+  std::string request_id;  // of an update
+  bool accepted = false;   // do not wait for an update's answer
+};
+Outcome query(Session& session, const AskArgs& args);
+Outcome update(Session& session, const AskArgs& args);
+
 struct ApprovalArgs {
   std::string id;      // of an approval or of its run; empty: the only one that waits
   std::string digest;  // hex; empty: that of what is shown now

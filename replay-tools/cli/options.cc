@@ -188,6 +188,23 @@ class CommandLine {
     signalled->add_option("name", signal_.name, "name of the signal")->required();
     signalled->add_option("--payload", signal_.payload, "JSON");
     signalled->add_option("--request-id", signal_.request_id, "the same id again changes nothing");
+
+    auto* asked = ask_command("query", "ask a run's workflow about its state", query);
+    asked->add_option("name", ask_.name, "name of the query")->required();
+    auto* updated =
+        ask_command("update", "let a run's workflow change something, and wait for its answer", update);
+    updated->add_option("name", ask_.name, "name of the update")->required();
+    updated->add_option("--request-id", ask_.request_id, "the same id again gets the same answer");
+    updated->add_flag("--accepted", ask_.accepted, "wait only until it is accepted");
+  }
+
+  CLI::App* ask_command(const char* name, const char* text, Outcome (*function)(Session&, const AskArgs&)) {
+    auto* added =
+        command(app_, name, text, [this, function](Session& session) { return function(session, ask_); });
+    added->add_option("run", ask_.run_id, "id of the run, or its first digits")->required();
+    added->add_option("--input", ask_.input, "input as JSON");
+    added->add_option("--input-file", ask_.input_file, "file with the input as JSON");
+    return added;
   }
 
   CLI::App* one_run(const char* name, const char* text, Outcome (*function)(Session&, const RunIdArgs&)) {
@@ -318,6 +335,7 @@ class CommandLine {
   ListArgs list_;
   RunIdArgs run_id_;
   SignalArgs signal_;
+  AskArgs ask_;
   ApprovalArgs approval_;
   ArtifactArgs artifact_;
   DebugArgs debug_;

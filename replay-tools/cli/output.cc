@@ -50,7 +50,8 @@ std::size_t width_of(std::string_view text) {
 
 /// Byte fields whose content is JSON.
 bool holds_json(const FieldDescriptor& field) {
-  static const std::set<std::string> kNames = {"input", "result", "payload", "request", "reason", "reply"};
+  static const std::set<std::string> kNames = {"input",  "result", "payload", "request",
+                                               "reason", "reply",  "answer"};
   return kNames.contains(field.name());
 }
 

@@ -183,7 +183,8 @@ class Inbox(Case):
         self.token("stranger", "operator", "approver", tenant="other")
         run = self.send()
         approval = self.waiting(run)["approval_id"]
-        nothing = [["show", run], ["watch", run], ["cancel", run], ["terminate", run], ["signal", run, "go"],
+        nothing = [["show", run], ["watch", run], ["cancel", run], ["terminate", run], ["signal", run, "go"], ["query", run, "plan"],
+                   ["update", run, "greet"],
                    ["artifact", "list", run], ["artifact", "get", run, "fix.diff", "-o", self.folder / "fix.diff"], ["debug", run, "--all"],
                    ["approve", approval], ["deny", approval]]
         for arguments in nothing:

@@ -27,7 +27,9 @@ struct NoActivator final : core::Activator {
   bool is_live_at(const core::StreamId&, std::uint64_t) const override { return true; }
   std::uint64_t restart_point(const core::StreamState&) const override { return 1; }
   void submit(core::ActivationRequest request) override {
-    waiting.push_back({request.stream, request.head, {}});
+    core::ActivationAnswer answer{request.stream, request.head, {}};
+    if (request.question) answer.said = "null";
+    waiting.push_back(std::move(answer));
   }
   void poll(std::vector<core::ActivationAnswer>& answers) override {
     for (auto& answer : std::exchange(waiting, {})) answers.push_back(std::move(answer));
@@ -108,6 +110,9 @@ class Engine final : private api::EnginePort {
   void submit(shard::CommandEnvelope envelope) override { set_->submit(std::move(envelope)); }
   void read(const core::StreamId& stream, shard::ReadFn on_read) override {
     set_->read(stream, std::move(on_read));
+  }
+  void ask(const core::StreamId& stream, core::Question question, shard::SaidFn on_said) override {
+    set_->ask(stream, std::move(question), std::move(on_said));
   }
   std::uint64_t follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                        shard::RecordsFn on_records) override {
@@ -192,7 +197,7 @@ void upload(Engine& engine, const identity::Caller& caller, std::string_view byt
 
 void call(Engine& engine, std::uint8_t method, const identity::Caller& caller, std::string_view bytes) {
   using M = api::Methods;
-  switch (method % 20) {
+  switch (method % 22) {
     case 0:
       return unary(engine, caller, bytes, &M::start_run);
     case 1:
@@ -231,8 +236,12 @@ void call(Engine& engine, std::uint8_t method, const identity::Caller& caller, s
       return unary(engine, caller, bytes, &M::create_token);
     case 18:
       return unary(engine, caller, bytes, &M::revoke_token);
-    default:
+    case 19:
       return unary(engine, caller, bytes, &M::list_tokens);
+    case 20:
+      return unary(engine, caller, bytes, &M::query_run);
+    default:
+      return stream(engine, caller, bytes, &M::update_run);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "tests/simulation/run_program.h"
 
+#include <optional>
 #include <utility>
 
 #include "engine/core/messages/message.h"
@@ -30,7 +31,7 @@ Node random_node(support::SeededRandom& random, int depth, int& count) {
   } else if (draw < 68) {
     node.kind = Node::Kind::sleep;
   } else if (draw < 78) {
-    node.kind = Node::Kind::signal;
+    node.kind = node.number % 3 == 0 ? Node::Kind::update : Node::Kind::signal;
   } else if (draw < 92) {
     node.kind = Node::Kind::operation;
     node.recovery = random.next() % 3 == 0 ? run::Recovery::resend : run::Recovery::probe;
@@ -63,6 +64,23 @@ Task<base::Result<Json>> pay(Context& ctx, const Node& node, Waits waits) {
       node.name, node.recovery == run::Recovery::resend ? "pay.once" : "pay", input_of(node), options);
   if (!outcome.done()) co_return base::fail(outcome.code, "not paid: " + outcome.message);
   co_return outcome.result;
+}
+
+/// Takes one update of its name, which does the node's work.
+Task<base::Result<Json>> take_update(Context& ctx, const Node& node) {
+  std::optional<base::Result<Json>> answer;
+  const auto handler = ctx.on_update(
+      node.name,
+      [&](const Json&) -> base::Status {
+        return answer ? base::fail(base::Code::already_exists, "taken") : base::Status();
+      },
+      [&](Context& inner, Json) -> Task<base::Result<Json>> {
+        answer = co_await inner.step(node.name, "work", input_of(node), step_options());
+        co_return *answer;
+      });
+  if (auto taken = co_await ctx.until([&] { return answer.has_value(); }); !taken)
+    co_return std::unexpected(taken.error());
+  co_return *answer;
 }
 
 Task<base::Result<Json>> hold_lease(Context& ctx, const Node& node, Waits waits, core::StreamId admission) {
@@ -122,10 +140,10 @@ Node random_run(support::SeededRandom& random) {
   return root;
 }
 
-std::vector<std::string> signals_of(const Node& node) {
+std::vector<std::string> names_of(const Node& node, Node::Kind kind) {
   std::vector<std::string> names;
   visit_nodes(node, [&](const Node& one) {
-    if (one.kind == Node::Kind::signal) names.push_back(one.name);
+    if (one.kind == kind) names.push_back(one.name);
   });
   return names;
 }
@@ -149,6 +167,7 @@ Json result_of(const Node& node) {
       return results;
     }
     case Node::Kind::step:
+    case Node::Kind::update:
     case Node::Kind::operation:
       return answer_to(input_of(node));
     case Node::Kind::sleep:
@@ -174,6 +193,8 @@ Task<base::Result<Json>> walk(Context& ctx, const Node& node, Waits waits, core:
     }
     case Node::Kind::signal:
       co_return co_await ctx.wait_signal(node.name);
+    case Node::Kind::update:
+      co_return co_await take_update(ctx, node);
     case Node::Kind::operation:
       co_return co_await pay(ctx, node, waits);
     case Node::Kind::lease:

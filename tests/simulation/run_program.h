@@ -14,7 +14,7 @@ namespace sandglass::tests::simulation {
 using Json = engine::workflow::Json;
 
 struct Node {
-  enum class Kind : std::uint8_t { sequence, all, step, sleep, signal, operation, lease };
+  enum class Kind : std::uint8_t { sequence, all, step, sleep, signal, update, operation, lease };
   Kind kind = Kind::step;
   std::string name;
   std::int64_t number = 0;  // step, operation: argument; sleep: ms
@@ -30,8 +30,8 @@ struct Waits {
 };
 
 Node random_run(support::SeededRandom& random);
-/// Names of the signals that it waits for.
-std::vector<std::string> signals_of(const Node& node);
+/// Names of the signals, or updates, that it waits for.
+std::vector<std::string> names_of(const Node& node, Node::Kind kind);
 /// What the run's result must be.
 Json result_of(const Node& node);
 /// Operations in it.

@@ -40,6 +40,8 @@ struct Call {
   core::StreamId target;
   std::function<core::CommandPtr()> make;
   std::string id;
+  std::optional<core::Question> consent = std::nullopt;  // of an update
+  base::MonotonicNs not_before_ns = 0;
   std::uint64_t sent_by = ~std::uint64_t{0};
   bool acknowledged = false;
 };
@@ -95,7 +97,14 @@ class RunSimulation {
       start.input = payload({{"run", at}});
       return core::make_command<run::Command>(run::Command(std::move(start)));
     });
-    for (const std::string& name : signals_of(programs_.back())) {
+    for (const std::string& name : names_of(programs_.back(), Node::Kind::update)) {
+      add_call(stream, "update " + name, [payload, name] {
+        return core::make_command<run::Command>(run::Command(run::Update{name, payload(nullptr)}));
+      });
+      calls_.back().consent =
+          core::Question{.kind = core::Question::Kind::consent, .name = name, .input = nullptr};
+    }
+    for (const std::string& name : names_of(programs_.back(), Node::Kind::signal)) {
       add_call(stream, "signal " + name, [payload, name] {
         return core::make_command<run::Command>(run::Command(run::Signal{name, payload({{"signal", name}})}));
       });
@@ -185,19 +194,29 @@ class RunSimulation {
 
   void talk() {
     for (Call& call : calls_) {
-      if (call.acknowledged || call.sent_by == engine_.process() || !may_be_sent(call)) continue;
+      if (call.acknowledged || call.sent_by == engine_.process() || !may_be_sent(call) ||
+          call.not_before_ns > engine_.clock().ns) {
+        continue;
+      }
       if (options_.disorder && random_.next() % 20 != 0) continue;
       call.sent_by = engine_.process();
       engine_.set().submit({.target = call.target,
                             .command = call.make(),
                             .request_id = call.id,
                             .request_digest = base::sha256(call.id),
-                            .on_reply = [this, &call](base::Result<shard::Reply> reply) {
-                              if (reply) call.acknowledged = true;
-                              if (!reply && reply.error().code != base::Code::outcome_unknown) {
-                                violation(call.id + " was refused: " + reply.error().message);
-                              }
-                            }});
+                            .on_reply =
+                                [this, &call](base::Result<shard::Reply> reply) {
+                                  if (reply) call.acknowledged = true;
+                                  if (reply || reply.error().code == base::Code::outcome_unknown) return;
+                                  if (call.consent && reply.error().code == base::Code::update_unknown) {
+                                    // The workflow has not got there, and time passes only when nobody talks.
+                                    call.sent_by = ~std::uint64_t{0};
+                                    call.not_before_ns = engine_.clock().ns + 1'000'000;
+                                  } else {
+                                    violation(call.id + " was refused: " + reply.error().message);
+                                  }
+                                },
+                            .consent = call.consent});
     }
   }
 

@@ -63,9 +63,15 @@ class TestActivator final : public core::Activator {
   void poll(std::vector<core::ActivationAnswer>& answers) override {
     if (closed) return;
     for (core::ActivationRequest& request : std::exchange(requests_, {})) {
-      ++activations;
       if (request.rebuild) ++rebuilds;
-      core::ActivationAnswer answer{request.stream, request.head, code ? code(request) : core::CommandPtr{}};
+      core::ActivationAnswer answer{request.stream, request.head, core::CommandPtr{}};
+      if (request.question) {
+        ++questions;
+        answer.said = say ? say(request) : base::Result<std::string>("null");
+      } else {
+        ++activations;
+        if (code) answer.command = code(request);
+      }
       live_[request.stream] = request.head;
       seen.push_back(std::move(request));
       seen.back().state = nullptr;
@@ -79,8 +85,10 @@ class TestActivator final : public core::Activator {
   }
 
   Code code;
+  std::function<base::Result<std::string>(const core::ActivationRequest&)> say;  // to questions
   bool closed = false;
   int activations = 0;
+  int questions = 0;
   int rebuilds = 0;
   std::vector<core::ActivationRequest> seen;
 

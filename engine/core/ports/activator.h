@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/base/ports.h"
@@ -18,6 +20,17 @@ struct TurnView {
   std::vector<SlotPtr> slots;
 };
 
+/// What workflow code is asked about its present state. Nothing comes of it but the answer.
+struct Question {
+  enum class Kind : std::uint8_t {
+    query,   // a caller wants to know something
+    consent  // may an update with this input be accepted?
+  };
+  Kind kind = Kind::query;
+  std::string name;
+  SlotPtr input;  // JSON; null: none
+};
+
 struct ActivationRequest {
   StreamId stream;
   std::uint64_t head = 0;                    // the decided head, the open record included
@@ -28,6 +41,8 @@ struct ActivationRequest {
   /// with the same `info`.
   std::vector<TurnView> turns;
   bool rebuild = false;
+  /// Then `state` may be one that workflow code has no part in any more, and there is no open record.
+  std::optional<Question> question = std::nullopt;
 };
 
 struct ActivationAnswer {
@@ -35,6 +50,8 @@ struct ActivationAnswer {
   std::uint64_t head = 0;  // of the request: the command's expected head
   /// The workflow's output as a command of the stream's decider, or why there is none. Null: nothing to add.
   base::Result<CommandPtr> command = CommandPtr{};
+  /// Of a request with a question instead of `command`: JSON (of a consent empty), or why not.
+  std::optional<base::Result<std::string>> said = std::nullopt;
 };
 
 /// Thread rule: one thread calls; implementations may use others behind it, and let go of the request's state

@@ -1,4 +1,4 @@
-// Lifecycle, steps, timers and signals as stored. Internal to engine/run/codec.
+// Lifecycle, steps, timers, signals and updates as stored. Internal to engine/run/codec.
 #pragma once
 
 #include "engine/run/codec/wire.h"
@@ -228,6 +228,44 @@ struct Wire<SignalTaken> {
     out.set_number(event.number);
   }
   static Result<SignalTaken> read(const Proto& in) { return SignalTaken{in.path(), in.number()}; }
+};
+
+template <>
+struct Wire<UpdateAccepted> {
+  static constexpr auto kType = proto::RUN_UPDATE_ACCEPTED;
+  using Proto = proto::RunUpdateAccepted;
+  static void write(const UpdateAccepted& event, Proto& out) {
+    out.set_number(event.number);
+    out.set_name(event.name);
+    put_ref(out, &Proto::mutable_input, event.input);
+  }
+  static Result<UpdateAccepted> read(const Proto& in) {
+    UpdateAccepted event{.number = in.number(), .name = in.name()};
+    SG_RUN_TAKE(event.input, engine::codec::from_proto(in.input()));
+    return event;
+  }
+};
+template <>
+struct Wire<UpdateCompleted> {
+  static constexpr auto kType = proto::RUN_UPDATE_COMPLETED;
+  using Proto = proto::RunUpdateEnded;
+  static void write(const UpdateCompleted& event, Proto& out) {
+    out.set_number(event.number);
+    out.set_code(number(event.code));
+    put_ref(out, &Proto::mutable_result, event.result);
+  }
+  static Result<UpdateCompleted> read(const Proto& in) {
+    UpdateCompleted event{.number = in.number(), .code = static_cast<base::Code>(in.code())};
+    SG_RUN_TAKE(event.result, engine::codec::from_proto(in.result()));
+    return event;
+  }
+};
+template <>
+struct Wire<UpdateAbandoned> {
+  static constexpr auto kType = proto::RUN_UPDATE_ABANDONED;
+  using Proto = proto::RunUpdateEnded;
+  static void write(const UpdateAbandoned& event, Proto& out) { out.set_number(event.number); }
+  static Result<UpdateAbandoned> read(const Proto& in) { return UpdateAbandoned{in.number()}; }
 };
 
 }  // namespace sandglass::engine::run::codec

@@ -48,14 +48,30 @@ Task<Result<Json>> hello(Context& ctx, Json input) {
                          "hello takes a count from 1 to 10,000 and a pause_ms of 0 or more");
   }
   Json greetings = Json::array();
+  std::int64_t greeted = 0;
+  const auto progress = ctx.on_query(
+      "progress", [&](const Json&) -> Result<Json> { return Json{{"greeted", greeted}, {"count", count}}; });
+  const auto also = ctx.on_update(
+      "greet",
+      [](const Json& who) -> base::Status {
+        if (who.is_string() && !who.get_ref<const std::string&>().empty()) return {};
+        return base::fail(Code::invalid_argument, "greet takes a name, a text");
+      },
+      [&](Context& inner, Json who) -> Task<Result<Json>> {
+        auto greeting = co_await inner.step("greet", "hello.greet", Json{{"name", std::move(who)}});
+        if (greeting) greetings.push_back(*greeting);
+        co_return greeting;
+      });
   for (std::int64_t i = 1; i <= count; ++i) {
     auto greeting = co_await ctx.step("greet", "hello.greet", Json{{"name", name}, {"number", i}});
     if (!greeting) co_return std::unexpected(greeting.error());
     greetings.push_back(std::move(*greeting));
+    greeted = i;
     if (greetings.size() > kMostShown) greetings.erase(greetings.begin());
     if (pause_ms == 0 || i == count) continue;
     if (auto slept = co_await ctx.sleep(pause_ms); !slept) co_return std::unexpected(slept.error());
   }
+  if (auto done = co_await ctx.updates_done(); !done) co_return std::unexpected(done.error());
   co_return Json{{"greetings", std::move(greetings)}};
 }
 

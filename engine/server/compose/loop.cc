@@ -117,6 +117,11 @@ void Loop::read(const core::StreamId& stream, shard::ReadFn on_read) {
   });
 }
 
+void Loop::ask(const core::StreamId& stream, core::Question question, shard::SaidFn on_said) {
+  post([stream, question = std::move(question), on_said = std::move(on_said)](
+           shard::ShardSet& shards) mutable { shards.ask(stream, std::move(question), std::move(on_said)); });
+}
+
 std::uint64_t Loop::follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                            shard::RecordsFn on_records) {
   const std::uint64_t number = ++last_follow_;

@@ -47,6 +47,7 @@ class Loop final : public api::EnginePort {
 
   void submit(shard::CommandEnvelope envelope) override;
   void read(const core::StreamId& stream, shard::ReadFn on_read) override;
+  void ask(const core::StreamId& stream, core::Question question, shard::SaidFn on_said) override;
   std::uint64_t follow(const core::StreamId& stream, std::uint64_t from_seq, std::size_t limit,
                        shard::RecordsFn on_records) override;
   void cancel_follow(std::uint64_t number) override;

@@ -20,6 +20,7 @@ class Submitted final : public EnginePort {
     notes.push_back(std::get<refusals::NoteRefusal>(static_cast<const Command&>(*envelope.command).value));
   }
   void read(const core::StreamId&, shard::ReadFn) override {}
+  void ask(const core::StreamId&, core::Question, shard::SaidFn) override {}
   std::uint64_t follow(const core::StreamId&, std::uint64_t, std::size_t, shard::RecordsFn) override {
     return 0;
   }

@@ -251,6 +251,38 @@ TEST(RunLease, ExpiringIsKeptWhileTheRunIsOpenAndGivenBackAfterwards) {
   EXPECT_TRUE(bench.state.leases.empty());
 }
 
+TEST(RunUpdate, IsAcceptedByRunningRunsAloneAndAnsweredOnce) {
+  RunBench bench;
+  EXPECT_EQ(bench.give(run::Update{"u", {}}).error().code, Code::not_found);
+  ASSERT_TRUE(bench.start());
+  EXPECT_EQ(bench.give(run::Update{"", {}}).error().code, Code::invalid_argument);
+  EXPECT_EQ(
+      bench.give(run::Update{"u", bench.json(std::string(run::kMaxPayloadBytes + 1, '1'))}).error().code,
+      Code::record_too_large);
+  ASSERT_TRUE(bench.give(run::Update{"u", bench.json("1")}));
+  EXPECT_TRUE(bench.activates);
+  ASSERT_TRUE(bench.give(run::Update{"u", bench.json("2")}));
+  EXPECT_EQ(bench.last<run::UpdateAccepted>()->number, 2U);
+  ASSERT_TRUE(bench.apply({run::CompleteUpdate{2, Code::ok, bench.json("4")}}));
+  EXPECT_EQ(bench.state.updates, (std::map<std::uint64_t, std::string>{{1, "u"}}));
+  ASSERT_TRUE(bench.apply({run::CompleteUpdate{2, Code::ok, bench.json("4")}}));
+  EXPECT_EQ(bench.state.status, run::RunStatus::stuck) << "it was answered already";
+  EXPECT_EQ(bench.give(run::Update{"u", {}}).error().code, Code::run_stuck);
+  ASSERT_TRUE(bench.give(run::Resume{}));
+  ASSERT_TRUE(bench.apply({run::CompleteRun{bench.json("1")}}));
+  EXPECT_EQ(bench.last<run::UpdateAbandoned>()->number, 1U);
+  EXPECT_EQ(bench.give(run::Update{"u", {}}).error().code, Code::run_closed);
+}
+
+TEST(RunUpdate, ThatIsOpenForbidsACheckpoint) {
+  RunBench bench;
+  ASSERT_TRUE(bench.start());
+  ASSERT_TRUE(bench.give(run::Update{"u", bench.json("1")}));
+  ASSERT_TRUE(bench.apply({run::Checkpoint{.state = bench.json("1")}}));
+  EXPECT_EQ(bench.state.status, run::RunStatus::stuck);
+  EXPECT_EQ(bench.state.stuck.code, Code::checkpoint_misplaced);
+}
+
 TEST(RunLease, GrantedTooLateGoesStraightBack) {
   RunBench bench;
   open_everything(bench);

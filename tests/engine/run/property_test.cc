@@ -1,5 +1,6 @@
 // Random commands in random order against the run decider: whatever comes, the invariants of DESIGN §9 hold.
 // RunBench does the replay check after each event.
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -23,6 +24,10 @@ class Player {
     collect();
     ASSERT_NO_FATAL_FAILURE(check());
     EXPECT_TRUE(timers_of_state_and_index().first.empty());
+    // Each update that was accepted has been answered, or told to be abandoned.
+    EXPECT_EQ(bench_.count<run::UpdateAccepted>(),
+              bench_.count<run::UpdateCompleted>() + bench_.count<run::UpdateAbandoned>());
+    EXPECT_TRUE(bench_.state.updates.empty());
   }
 
  private:
@@ -39,7 +44,7 @@ class Player {
   }
 
   void move() {
-    switch (below(12)) {
+    switch (below(13)) {
       case 0:
       case 1:
       case 2:
@@ -71,6 +76,9 @@ class Player {
         if (below(8) == 0) (void)bench_.give(run::Cancel{"c"});
         (void)bench_.give(said(path()));
         break;
+      case 12:
+        (void)bench_.give(run::Update{"u", bench_.json("1")});
+        break;
     }
     collect();
   }
@@ -94,7 +102,7 @@ class Player {
     const std::uint32_t count = 1 + below(3);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string at = path();
-      switch (below(10)) {
+      switch (below(11)) {
         case 0:
         case 1:
           if (!bench_.state.steps.contains(at)) {
@@ -131,6 +139,14 @@ class Player {
           break;
         case 9:
           made.emplace_back(run::ReleaseLease{"0/r#0", at});
+          break;
+        case 10:
+          if (!bench_.state.updates.empty()) {
+            const std::uint64_t number = bench_.state.updates.begin()->first;
+            const bool twice = std::ranges::any_of(
+                made, [](const auto& one) { return std::holds_alternative<run::CompleteUpdate>(one); });
+            if (!twice) made.emplace_back(run::CompleteUpdate{number, base::Code::ok, bench_.json("2")});
+          }
           break;
       }
     }
