@@ -42,6 +42,12 @@ class EngineMethods final : public Methods {
       answer(std::move(page));
     });
   }
+  void count_runs(const Caller& caller, const v1::CountRunsRequest& request,
+                  Answer<v1::CountRunsReply> answer) override {
+    backend_.pool.run([this, caller, request, answer = std::move(answer)]() mutable {
+      answer(api::count_runs(backend_.view, backend_.partitions, caller, request, backend_.damage_of));
+    });
+  }
   void get_run(const Caller& caller, const v1::GetRunRequest& request, Answer<v1::RunDetail> answer) override;
   void get_damaged_run(const Caller& caller, const core::StreamId& stream, const base::Error& damage,
                        Answer<v1::RunDetail> answer);

@@ -28,6 +28,7 @@ class Methods {
 
   virtual void start_run(const Caller&, const v1::StartRunRequest&, Answer<v1::StartRunReply>) = 0;
   virtual void list_runs(const Caller&, const v1::ListRunsRequest&, Answer<v1::ListRunsReply>) = 0;
+  virtual void count_runs(const Caller&, const v1::CountRunsRequest&, Answer<v1::CountRunsReply>) = 0;
   virtual void get_run(const Caller&, const v1::GetRunRequest&, Answer<v1::RunDetail>) = 0;
   virtual StreamPtr<v1::RunUpdate> follow_run(const Caller&, const v1::FollowRunRequest&) = 0;
   virtual void signal_run(const Caller&, const v1::SignalRunRequest&, Answer<v1::CommandReply>) = 0;

@@ -186,6 +186,7 @@ class Service final : public v1::Sandglass::CallbackService {
   }
   SG_UNARY(StartRun, start_run, StartRunRequest, StartRunReply)
   SG_UNARY(ListRuns, list_runs, ListRunsRequest, ListRunsReply)
+  SG_UNARY(CountRuns, count_runs, CountRunsRequest, CountRunsReply)
   SG_UNARY(GetRun, get_run, GetRunRequest, RunDetail)
   SG_STREAM(FollowRun, follow_run, FollowRunRequest, RunUpdate)
   SG_UNARY(SignalRun, signal_run, SignalRunRequest, CommandReply)

@@ -12,6 +12,7 @@
 #include "engine/codec/record.h"
 #include "engine/fold/project.h"
 #include "engine/identity/access.h"
+#include "engine/run/view/filter.h"
 #include "engine/view/keys.h"
 
 namespace sandglass::engine::api {
@@ -23,7 +24,9 @@ namespace v1 = ::sandglass::v1;
 constexpr std::uint32_t kDefaultPage = 50;
 constexpr std::uint32_t kLongestPage = 500;
 constexpr std::size_t kRowsPerScan = 128;
-constexpr std::size_t kRowsPerCall = 20'000;  // a page may be short, with a token, rather than take for ever
+// A page may be short, and a count in parts, with a token to go on, rather than take for ever.
+constexpr std::size_t kRowsPerCall = 20'000;
+constexpr std::size_t kRowsPerCount = 200'000;
 constexpr std::size_t kSortBytes = 8 + core::StreamId::kBytes;
 
 /// What orders runs over all partitions: start time, then stream; the part of a row's key behind its
@@ -39,13 +42,19 @@ std::string sort_of(const std::string& key) {
 /// The newest rows of one partition that have not been given yet.
 class Cursor {
  public:
-  Cursor(const view::View& view, std::uint16_t partition, const std::string& before) : view_(view) {
-    auto range = run::view::run_rows(partition);
+  Cursor(const view::View& view, std::uint16_t partition, const std::string& before,
+         const run::view::StartedWithin& within = {})
+      : view_(view) {
+    auto range = run::view::run_rows(partition, within.first_ms, within.last_ms);
     first_ = std::move(range.first);
     last_ = std::move(range.last);
-    if (before.empty()) return;
-    const auto stream = core::StreamId::from_bytes(std::string_view(before).substr(8));
-    if (stream) last_ = view::index_key(partition, view::Index::visibility, view::get_u64(before), *stream);
+    const auto stream =
+        before.empty() ? std::nullopt : core::StreamId::from_bytes(std::string_view(before).substr(8));
+    if (stream) {
+      last_ = std::min(last_,
+                       view::index_key(partition, view::Index::visibility, view::get_u64(before), *stream));
+    }
+    ended_ = first_ >= last_;
   }
 
   /// The newest row, or null at the end.
@@ -69,6 +78,10 @@ class Cursor {
 };
 
 /// Its rows still say what it was before.
+void show_as_damaged(run::view::RunRow& row) {
+  row.status = run::RunStatus::stuck;
+  row.code = base::Code::stream_damaged;
+}
 void show_as_damaged(v1::RunSummary& run) {
   run.set_status(v1::RUN_STATUS_STUCK);
   run.set_error_code(static_cast<std::uint32_t>(base::Code::stream_damaged));
@@ -77,6 +90,58 @@ void show_as_damaged(v1::RunSummary& run) {
 bool is_damaged(const core::StreamId& stream, std::uint64_t seq, const std::string& row) {
   const auto record = codec::decode_record(stream, seq, row);
   return !record && record.error().code == base::Code::record_damaged;
+}
+
+/// Who asks for which runs, and from where on.
+struct Question {
+  const identity::Caller& caller;
+  const run::view::Filter& filter;
+  const DamageOf& damage_of;
+  std::string before;  // a page token's bytes
+};
+
+base::Result<std::string> bytes_of_token(const std::string& token) {
+  const auto before = base::from_hex(token);
+  if (before && (before->empty() || before->size() == kSortBytes)) return *before;
+  return base::fail(base::Code::invalid_argument, "the page token is not one that a list call gave");
+}
+
+/// Shows rows of all partitions, newest first, that the caller may see and the filter chooses. Ends when none
+/// is left, or before the next one when `enough` says so or `most_rows` were looked at; then with the token
+/// to go on with.
+template <class Enough, class Take>
+base::Result<std::string> walk(const view::View& view, std::uint16_t partitions, const Question& question,
+                               std::size_t most_rows, Enough enough, Take take) {
+  std::vector<Cursor> cursors;
+  for (std::uint16_t partition = 0; partition < partitions; ++partition) {
+    cursors.emplace_back(view, partition, question.before, question.filter.started_within());
+  }
+  std::string last_sort;
+  for (std::size_t seen = 0;; ++seen) {
+    Cursor* newest = nullptr;
+    std::string newest_sort;
+    for (Cursor& cursor : cursors) {
+      auto row = cursor.front();
+      if (!row) return std::unexpected(row.error());
+      if (*row == nullptr) continue;
+      std::string sort = sort_of((*row)->key);
+      if (newest != nullptr && sort <= newest_sort) continue;
+      newest = &cursor;
+      newest_sort = std::move(sort);
+    }
+    if (newest == nullptr) return std::string();
+    if (seen > 0 && (seen == most_rows || enough())) return base::to_hex(last_sort);
+    const view::Row& row = **newest->front();
+    auto run = run::view::decode_row(row.value);
+    if (!run) return std::unexpected(run.error());
+    const auto stream = core::StreamId::from_bytes(std::string_view(newest_sort).substr(8));
+    if (stream && identity::may_touch(question.caller, run->tenant, run->user)) {
+      if (question.damage_of && question.damage_of(*stream)) show_as_damaged(*run);
+      if (question.filter.chooses(*stream, *run)) take(*stream, *run);
+    }
+    last_sort = std::move(newest_sort);
+    newest->pop();
+  }
 }
 
 bool wanted(const v1::RunSummary& run, const v1::ListRunsRequest& request) {
@@ -92,47 +157,42 @@ bool wanted(const v1::RunSummary& run, const v1::ListRunsRequest& request) {
 base::Result<v1::ListRunsReply> list_runs(const view::View& view, std::uint16_t partitions,
                                           const identity::Caller& caller, const v1::ListRunsRequest& request,
                                           const DamageOf& damage_of) {
-  const auto before = base::from_hex(request.page_token());
-  if (!before || (!before->empty() && before->size() != kSortBytes)) {
-    return base::fail(base::Code::invalid_argument, "the page token is not one that a list call gave");
-  }
-  const std::size_t page =
-      request.page_size() == 0 ? kDefaultPage : std::min<std::size_t>(request.page_size(), kLongestPage);
-  std::vector<Cursor> cursors;
-  for (std::uint16_t partition = 0; partition < partitions; ++partition)
-    cursors.emplace_back(view, partition, *before);
+  auto before = bytes_of_token(request.page_token());
+  if (!before) return std::unexpected(before.error());
+  const auto filter = run::view::Filter::parse(request.filter());
+  if (!filter) return std::unexpected(filter.error());
+  const int page =
+      static_cast<int>(request.page_size() == 0 ? kDefaultPage : std::min(request.page_size(), kLongestPage));
   v1::ListRunsReply reply;
-  std::string last_sort;
-  for (std::size_t seen = 0;; ++seen) {
-    Cursor* newest = nullptr;
-    std::string newest_sort;
-    for (Cursor& cursor : cursors) {
-      auto row = cursor.front();
-      if (!row) return std::unexpected(row.error());
-      if (*row == nullptr) continue;
-      std::string sort = sort_of((*row)->key);
-      if (newest != nullptr && sort <= newest_sort) continue;
-      newest = &cursor;
-      newest_sort = std::move(sort);
-    }
-    if (newest == nullptr) return reply;
-    if (static_cast<std::size_t>(reply.runs_size()) == page || seen == kRowsPerCall) {
-      reply.set_next_page_token(base::to_hex(last_sort));
-      return reply;
-    }
-    const view::Row& row = **newest->front();
-    auto run = run::view::decode_row(row.value);
-    if (!run) return std::unexpected(run.error());
-    const auto stream = core::StreamId::from_bytes(std::string_view(newest_sort).substr(8));
-    v1::RunSummary summary;
-    if (stream) fill_summary(*stream, *run, 0, summary);
-    if (stream && damage_of && damage_of(*stream)) show_as_damaged(summary);
-    if (stream && identity::may_touch(caller, run->tenant, run->user) && wanted(summary, request)) {
-      *reply.add_runs() = std::move(summary);
-    }
-    last_sort = std::move(newest_sort);
-    newest->pop();
-  }
+  auto token = walk(
+      view, partitions, {caller, *filter, damage_of, std::move(*before)}, kRowsPerCall,
+      [&] { return reply.runs_size() == page; },
+      [&](const core::StreamId& stream, const run::view::RunRow& row) {
+        v1::RunSummary summary;
+        fill_summary(stream, row, 0, summary);
+        if (wanted(summary, request)) *reply.add_runs() = std::move(summary);
+      });
+  if (!token) return std::unexpected(token.error());
+  reply.set_next_page_token(std::move(*token));
+  return reply;
+}
+
+base::Result<v1::CountRunsReply> count_runs(const view::View& view, std::uint16_t partitions,
+                                            const identity::Caller& caller,
+                                            const v1::CountRunsRequest& request, const DamageOf& damage_of) {
+  auto before = bytes_of_token(request.page_token());
+  if (!before) return std::unexpected(before.error());
+  const auto filter = run::view::Filter::parse(request.filter());
+  if (!filter) return std::unexpected(filter.error());
+  std::uint64_t runs = 0;
+  auto token = walk(
+      view, partitions, {caller, *filter, damage_of, std::move(*before)}, kRowsPerCount, [] { return false; },
+      [&](const core::StreamId&, const run::view::RunRow&) { ++runs; });
+  if (!token) return std::unexpected(token.error());
+  v1::CountRunsReply reply;
+  reply.set_runs(runs);
+  reply.set_next_page_token(std::move(*token));
+  return reply;
 }
 
 base::Result<v1::RunSummary> find_listed(const view::View& view, std::uint16_t partitions,

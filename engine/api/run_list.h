@@ -17,11 +17,18 @@ namespace sandglass::engine::api {
 using DamageOf = std::function<std::optional<base::Error>(const core::StreamId&)>;
 
 /// Blocking. A page token stays valid while runs come and go: it names the last run that was given. A damaged
-/// run is shown as stuck with the code stream_damaged.
+/// run is shown as stuck with the code stream_damaged. invalid_argument: a filter that cannot be read, with
+/// the column.
 base::Result<::sandglass::v1::ListRunsReply> list_runs(const view::View& view, std::uint16_t partitions,
                                                        const identity::Caller& caller,
                                                        const ::sandglass::v1::ListRunsRequest& request,
                                                        const DamageOf& damage_of = nullptr);
+
+/// Blocking. How many of the runs that the caller may see the filter chooses, in parts.
+base::Result<::sandglass::v1::CountRunsReply> count_runs(const view::View& view, std::uint16_t partitions,
+                                                         const identity::Caller& caller,
+                                                         const ::sandglass::v1::CountRunsRequest& request,
+                                                         const DamageOf& damage_of = nullptr);
 
 /// Blocking: what the list knows of one run, found by going over its partition's rows; for runs whose records
 /// cannot be read. not_found: there is none that the caller may see.

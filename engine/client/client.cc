@@ -195,6 +195,15 @@ base::Result<api::StartRunReply> Client::start_run(const api::StartRunRequest& r
 base::Result<api::ListRunsReply> Client::list_runs(const api::ListRunsRequest& request) {
   return impl_->call(&api::Sandglass::Stub::ListRuns, request);
 }
+base::Result<std::uint64_t> Client::count_runs(api::CountRunsRequest request) {
+  for (std::uint64_t runs = 0;;) {
+    const auto part = impl_->call(&api::Sandglass::Stub::CountRuns, request);
+    if (!part) return std::unexpected(part.error());
+    runs += part->runs();
+    if (part->next_page_token().empty()) return runs;
+    request.set_page_token(part->next_page_token());
+  }
+}
 base::Result<api::RunDetail> Client::get_run(const api::GetRunRequest& request) {
   return impl_->call(&api::Sandglass::Stub::GetRun, request);
 }

@@ -59,6 +59,8 @@ class Client {
 
   base::Result<api::StartRunReply> start_run(const api::StartRunRequest& request);
   base::Result<api::ListRunsReply> list_runs(const api::ListRunsRequest& request);
+  /// All parts of it, one call after another.
+  base::Result<std::uint64_t> count_runs(api::CountRunsRequest request);
   base::Result<api::RunDetail> get_run(const api::GetRunRequest& request);
   base::Result<api::CommandReply> signal_run(const api::SignalRunRequest& request);
   base::Result<api::QueryRunReply> query_run(const api::QueryRunRequest& request);

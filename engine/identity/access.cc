@@ -16,7 +16,7 @@ struct Rule {
 constexpr Roles kRunners = Role::admin | Role::operator_ | Role::user;
 constexpr Roles kReaders = kRunners | Role::auditor | Role::approver;
 
-constexpr std::array<Rule, 22> kRules = {{
+constexpr std::array<Rule, 23> kRules = {{
     {Call::start_run, "start a run", kRunners},
     {Call::list_runs, "list runs", kReaders},
     {Call::get_run, "show a run", kReaders},
@@ -39,6 +39,7 @@ constexpr std::array<Rule, 22> kRules = {{
     {Call::status, "ask for the status", kAllRoles},
     {Call::query_run, "query a run", kRunners | Role::auditor},
     {Call::update_run, "update a run", kRunners},
+    {Call::count_runs, "count runs", kReaders},
 }};
 
 const Rule& rule(Call call) {

@@ -33,6 +33,7 @@ enum class Call : std::uint8_t {
   status,
   query_run,
   update_run,
+  count_runs,
 };
 
 std::string_view name_of(Call call);

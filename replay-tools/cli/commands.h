@@ -38,6 +38,8 @@ struct ListArgs {
   std::vector<std::string> status;
   std::string workflow;
   std::string user;
+  std::string filter;
+  bool count = false;  // say how many there are instead
 };
 Outcome list(Session& session, const ListArgs& args);
 

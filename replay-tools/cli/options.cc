@@ -172,6 +172,10 @@ class CommandLine {
     listed->add_option("--status", list_.status, "running, completed, failed, cancelled, terminated, stuck");
     listed->add_option("--workflow", list_.workflow, "of this workflow only");
     listed->add_option("--user", list_.user, "of this user only");
+    listed->add_option("--filter", list_.filter,
+                       "such runs only: 'status = \"failed\" and started > \"2026-11-01\"' "
+                       "(docs/guides/finding-runs.md)");
+    listed->add_flag("--count", list_.count, "say how many runs the filter chooses");
 
     one_run("show", "status, steps, operations, sandboxes, approvals of a run", show);
     one_run("watch", "follow a run", watch)

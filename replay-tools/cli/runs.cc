@@ -56,6 +56,7 @@ std::string words_of(const ListArgs& args) {
   for (const auto& status : args.status) words += "--status " + status + " ";
   if (!args.workflow.empty()) words += "--workflow " + shell_word(args.workflow) + " ";
   if (!args.user.empty()) words += "--user " + shell_word(args.user) + " ";
+  if (!args.filter.empty()) words += "--filter " + shell_word(args.filter) + " ";
   return words;
 }
 
@@ -103,12 +104,31 @@ Outcome start(Session& session, const StartArgs& args) {
   return follow(session, **client, {.run_id = started->run_id()});
 }
 
+namespace {
+
+Outcome count(Session& session, const ListArgs& args) {
+  if (!args.workflow.empty() || !args.user.empty() || !args.status.empty() || !args.page.empty())
+    return base::fail(Code::usage, "--count takes --filter alone; write the rest into the filter");
+  auto client = session.open("operator");
+  if (!client) return std::unexpected(client.error());
+  api::CountRunsRequest request;
+  request.set_filter(args.filter);
+  const auto runs = (*client)->count_runs(request);
+  if (!runs) return std::unexpected(runs.error());
+  print_line(session.json() ? "{\"runs\": " + std::to_string(*runs) + "}" : std::to_string(*runs));
+  return base::Exit::ok;
+}
+
+}  // namespace
+
 Outcome list(Session& session, const ListArgs& args) {
+  if (args.count) return count(session, args);
   api::ListRunsRequest request;
   request.set_page_size(args.limit);
   request.set_page_token(args.page);
   request.set_workflow(args.workflow);
   request.set_user(args.user);
+  request.set_filter(args.filter);
   for (const auto& text : args.status) {
     const auto status = parse_status(text);
     if (!status) return std::unexpected(status.error());

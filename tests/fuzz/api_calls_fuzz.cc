@@ -197,7 +197,7 @@ void upload(Engine& engine, const identity::Caller& caller, std::string_view byt
 
 void call(Engine& engine, std::uint8_t method, const identity::Caller& caller, std::string_view bytes) {
   using M = api::Methods;
-  switch (method % 22) {
+  switch (method % 23) {
     case 0:
       return unary(engine, caller, bytes, &M::start_run);
     case 1:
@@ -240,8 +240,10 @@ void call(Engine& engine, std::uint8_t method, const identity::Caller& caller, s
       return unary(engine, caller, bytes, &M::list_tokens);
     case 20:
       return unary(engine, caller, bytes, &M::query_run);
-    default:
+    case 21:
       return stream(engine, caller, bytes, &M::update_run);
+    default:
+      return unary(engine, caller, bytes, &M::count_runs);
   }
 }
 
