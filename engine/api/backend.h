@@ -54,6 +54,9 @@ struct Backend {
   std::function<std::optional<base::Error>(const core::StreamId&)> damage_of;
   /// A read has found it: from now on damage_of says so too. May be null.
   std::function<void(const core::StreamId&, const base::Error&)> found_damaged;
+  /// The journal's files as they are now: their folder below the data folder, removed with the object. May
+  /// block for seconds.
+  std::function<base::Result<std::shared_ptr<const std::string>>()> checkpoint;
   /// May block for seconds if `checks` is asked for.
   std::function<void(::sandglass::v1::StatusReply&, bool checks)> fill_status;
   /// Lets the gate see a changed identity stream, then calls its argument.

@@ -115,6 +115,9 @@ class EngineMethods final : public Methods {
     }
     return history_stream(backend_, caller, request);
   }
+  StreamPtr<v1::Checkpoint> hold_checkpoint(const Caller&, const v1::HoldCheckpointRequest&) override {
+    return checkpoint_stream(backend_);
+  }
   StreamPtr<v1::HistoryRecord> read_order(const Caller& caller,
                                           const v1::ReadOrderRequest& request) override {
     if (request.partition() >= backend_.partitions) {

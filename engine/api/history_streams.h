@@ -16,5 +16,7 @@ std::shared_ptr<Stream<v1::HistoryRecord>> history_stream(const Backend& backend
                                                           const v1::ReadHistoryRequest& request);
 std::shared_ptr<Stream<v1::HistoryRecord>> order_stream(const Backend& backend, const Caller& caller,
                                                         const v1::ReadOrderRequest& request);
+/// Its first message comes when the checkpoint is whole; it does not end by itself.
+std::shared_ptr<Stream<v1::Checkpoint>> checkpoint_stream(const Backend& backend);
 
 }  // namespace sandglass::engine::api

@@ -46,6 +46,7 @@ class Methods {
                                 Answer<v1::DescribeJournalReply>) = 0;
   virtual StreamPtr<v1::HistoryRecord> read_history(const Caller&, const v1::ReadHistoryRequest&) = 0;
   virtual StreamPtr<v1::HistoryRecord> read_order(const Caller&, const v1::ReadOrderRequest&) = 0;
+  virtual StreamPtr<v1::Checkpoint> hold_checkpoint(const Caller&, const v1::HoldCheckpointRequest&) = 0;
 
   virtual base::Result<std::shared_ptr<UploadSink>> upload_tree(const Caller&) = 0;
   virtual void list_artifacts(const Caller&, const v1::ListArtifactsRequest&,

@@ -200,6 +200,7 @@ class Service final : public v1::Sandglass::CallbackService {
   SG_UNARY(DescribeJournal, describe_journal, DescribeJournalRequest, DescribeJournalReply)
   SG_STREAM(ReadHistory, read_history, ReadHistoryRequest, HistoryRecord)
   SG_STREAM(ReadOrder, read_order, ReadOrderRequest, HistoryRecord)
+  SG_STREAM(HoldCheckpoint, hold_checkpoint, HoldCheckpointRequest, Checkpoint)
   SG_UNARY(ListArtifacts, list_artifacts, ListArtifactsRequest, ListArtifactsReply)
   SG_STREAM(GetArtifact, get_artifact, GetArtifactRequest, ContentPart)
   SG_UNARY(CreateToken, create_token, CreateTokenRequest, CommandReply)

@@ -52,8 +52,7 @@ Status make_folders(const std::string& path) {
 
 Status check_format(const std::string& path, const std::string& text) {
   const std::string_view line(text);
-  const std::string expected = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
-  if (line == expected) return {};
+  if (line == folder_format_line()) return {};
   if (!line.starts_with(kFormatPrefix)) {
     return fail(Code::folder_version, path +
                                           " is not a Sandglass data folder: its file 'format' is foreign; "
@@ -213,6 +212,10 @@ void write_holder(int fd) {
 
 }  // namespace
 
+std::string folder_format_line() {
+  return std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
+}
+
 Error system_error(const std::string& what, const std::string& path, int reason) {
   std::string message = what + " " + path + ": " + std::strerror(reason);
   if (reason == ENOSPC || reason == EDQUOT) {
@@ -330,8 +333,8 @@ Result<DataFolder> DataFolder::open(const std::string& path, Random& random, uid
     const auto known = check_contents(path);
     if (!known && access(format.c_str(), F_OK) != 0) return std::unexpected(known.error());
     if (auto closed = make_private(path); !closed) return std::unexpected(closed.error());
-    const std::string line = std::string(kFormatPrefix) + std::to_string(kFolderFormat) + "\n";
-    if (auto written = make_whole_file(format, line); !written) return std::unexpected(written.error());
+    if (auto written = make_whole_file(format, folder_format_line()); !written)
+      return std::unexpected(written.error());
     const auto made = read_whole_file(format, 256);
     if (!made) return std::unexpected(made.error());
     if (auto checked = check_format(path, *made); !checked) return std::unexpected(checked.error());

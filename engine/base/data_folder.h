@@ -27,6 +27,8 @@
 namespace sandglass::engine::base {
 
 inline constexpr int kFolderFormat = 1;
+/// What the file `format` holds.
+std::string folder_format_line();
 
 /// --data, else $SANDGLASS_DATA, else /var/lib/sandglass as root and $XDG_DATA_HOME/sandglass
 /// (~/.local/share/sandglass) for others. Errors: usage, when none of them is known.

@@ -314,6 +314,14 @@ base::Status Client::read_order(const api::ReadOrderRequest& request,
       [&](grpc::ClientContext* context) { return impl_->stub->ReadOrder(context, request); }, receiver);
 }
 
+base::Status Client::hold_checkpoint(const Receiver<api::Checkpoint>& receiver) {
+  return impl_->read_once<api::Checkpoint>(
+      [&](grpc::ClientContext* context) {
+        return impl_->stub->HoldCheckpoint(context, api::HoldCheckpointRequest());
+      },
+      receiver);
+}
+
 base::Status Client::get_artifact(const api::GetArtifactRequest& request,
                                   const Receiver<api::ContentPart>& receiver) {
   return impl_->read_once<api::ContentPart>(

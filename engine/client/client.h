@@ -89,6 +89,8 @@ class Client {
   base::Status read_history(const api::ReadHistoryRequest& request,
                             const Receiver<api::HistoryRecord>& receiver);
   base::Status read_order(const api::ReadOrderRequest& request, const Receiver<api::HistoryRecord>& receiver);
+  /// The checkpoint stays while `receiver` works; the call ends with it.
+  base::Status hold_checkpoint(const Receiver<api::Checkpoint>& receiver);
   base::Status get_artifact(const api::GetArtifactRequest& request,
                             const Receiver<api::ContentPart>& receiver);
 

@@ -16,7 +16,7 @@ struct Rule {
 constexpr Roles kRunners = Role::admin | Role::operator_ | Role::user;
 constexpr Roles kReaders = kRunners | Role::auditor | Role::approver;
 
-constexpr std::array<Rule, 23> kRules = {{
+constexpr auto kRules = std::to_array<Rule>({
     {Call::start_run, "start a run", kRunners},
     {Call::list_runs, "list runs", kReaders},
     {Call::get_run, "show a run", kReaders},
@@ -30,6 +30,7 @@ constexpr std::array<Rule, 23> kRules = {{
     {Call::describe_journal, "read the journal", Role::admin | Role::operator_ | Role::auditor},
     {Call::read_history, "read a history", kRunners | Role::auditor},
     {Call::read_order, "read the journal", Role::admin | Role::auditor},
+    {Call::hold_checkpoint, "back up the journal", static_cast<Roles>(Role::admin)},
     {Call::upload_tree, "upload a tree", kRunners},
     {Call::list_artifacts, "list artifacts", kReaders},
     {Call::get_artifact, "read an artifact", kReaders},
@@ -40,7 +41,7 @@ constexpr std::array<Rule, 23> kRules = {{
     {Call::query_run, "query a run", kRunners | Role::auditor},
     {Call::update_run, "update a run", kRunners},
     {Call::count_runs, "count runs", kReaders},
-}};
+});
 
 const Rule& rule(Call call) {
   return kRules[static_cast<std::size_t>(call)];

@@ -24,6 +24,7 @@ enum class Call : std::uint8_t {
   describe_journal,
   read_history,
   read_order,
+  hold_checkpoint,
   upload_tree,
   list_artifacts,
   get_artifact,

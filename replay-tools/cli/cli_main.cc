@@ -50,6 +50,14 @@ engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_jou
   return std::make_unique<FolderJournal>(std::move(*database));
 }
 
+/// Whether the files are those that were copied is known by their hashes: there is no mark beside a copy.
+engine::base::Result<std::unique_ptr<replay_tools::cli::OpenedJournal>> open_copy(const std::string& files) {
+  auto database = engine::view::Database::open(
+      {.path = files, .create_if_missing = false, .read_only = true, .log = false});
+  if (!database) return std::unexpected(database.error());
+  return std::make_unique<FolderJournal>(std::move(*database));
+}
+
 engine::base::Result<replay_tools::rebuild::Report> rebuild_journal(const engine::base::DataFolder& folder,
                                                                     const std::string& new_journal) {
   namespace kafka = engine::journal::kafka;
@@ -149,6 +157,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   return static_cast<int>(replay_tools::cli::run_command_line(argc, argv,
                                                               {.open_journal = open_journal,
+                                                               .open_copy = open_copy,
                                                                .rebuild_journal = rebuild_journal,
                                                                .open_topic = open_topic,
                                                                .migrate = migrate,

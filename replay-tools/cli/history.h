@@ -76,6 +76,8 @@ using MigrateTell = std::function<void(const std::string& stage, std::uint64_t d
 struct HistoryAdapters {
   /// Opens the journal of a data folder without changing anything.
   std::function<base::Result<std::unique_ptr<OpenedJournal>>(const base::DataFolder&)> open_journal;
+  /// Opens a copy of a journal's files, which nobody works on.
+  std::function<base::Result<std::unique_ptr<OpenedJournal>>(const std::string& files)> open_copy;
   /// Writes the records of a data folder's journal, and all rows derived from them, into a new journal.
   std::function<base::Result<rebuild::Report>(const base::DataFolder&, const std::string& new_journal)>
       rebuild_journal;

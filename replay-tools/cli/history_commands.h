@@ -29,6 +29,16 @@ Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const Au
 Outcome audit_refusals(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
 Outcome audit_log(Session& session, const HistoryAdapters& adapters, const AuditArgs& args);
 
+struct BackupArgs {
+  std::string folder;            // the backup
+  bool beside_original = false;  // restore, although what it was made of is still there
+};
+/// Of the session's data folder, whether its server runs or not; checked before it is called a backup.
+Outcome backup_create(Session& session, const HistoryAdapters& adapters, const BackupArgs& args);
+Outcome backup_verify(Session& session, const HistoryAdapters& adapters, const BackupArgs& args);
+/// Makes the session's data folder of it, which must not exist.
+Outcome backup_restore(Session& session, const HistoryAdapters& adapters, const BackupArgs& args);
+
 /// Needs a data folder whose server does not run. The former journal is kept beside the new one.
 Outcome rebuild(Session& session, const HistoryAdapters& adapters);
 

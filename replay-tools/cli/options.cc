@@ -272,6 +272,24 @@ class CommandLine {
             "make what is derived from records anew, when a table file is damaged (server stopped)",
             [this](Session& session) { return rebuild(session, adapters_); });
 
+    auto* backup = app_.add_subcommand("backup", "copies of the data folder");
+    backup->footer(kShared);
+    backup->require_subcommand(1);
+    command(*backup, "create", "copy the data folder into a new folder, while its server runs or not",
+            [this](Session& session) { return backup_create(session, adapters_, backup_); })
+        ->add_option("folder", backup_.folder, "the backup's folder")
+        ->required();
+    command(*backup, "verify", "compare a backup with its hashes, and recompute its journal's",
+            [this](Session& session) { return backup_verify(session, adapters_, backup_); })
+        ->add_option("folder", backup_.folder, "the backup's folder")
+        ->required();
+    auto* restored =
+        command(*backup, "restore", "make the data folder, which must not exist, of a backup",
+                [this](Session& session) { return backup_restore(session, adapters_, backup_); });
+    restored->add_option("folder", backup_.folder, "the backup's folder")->required();
+    restored->add_flag("--beside-original", backup_.beside_original,
+                       "although the folder that it was made of is still there");
+
     auto* moved = command(app_, "migrate",
                           "move the journal to where the configuration says that it is (server stopped)",
                           [this](Session& session) { return migrate(session, adapters_, migrate_); });
@@ -343,6 +361,7 @@ class CommandLine {
   ApprovalArgs approval_;
   ArtifactArgs artifact_;
   DebugArgs debug_;
+  BackupArgs backup_;
   AuditArgs audit_;
   MigrateArgs migrate_;
   TokenArgs token_;

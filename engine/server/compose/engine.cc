@@ -26,6 +26,7 @@
 #include "engine/dispatch/local_dispatcher.h"
 #include "engine/dispatch/running_scope.h"
 #include "engine/journal/rows/rows.h"
+#include "engine/server/compose/checkpoints.h"
 #include "engine/server/compose/first_start.h"
 #include "engine/server/compose/kinds.h"
 #include "engine/server/compose/loop.h"
@@ -80,6 +81,7 @@ struct Engine::Parts {
   Storage storage;
   std::unique_ptr<journal::RowReader> reader;
   std::unique_ptr<Publisher> publisher;  // with publish: kafka
+  std::unique_ptr<Checkpoints> checkpoints;
   std::unique_ptr<shard::ViewReads> reads;
   std::shared_ptr<workflow::SlotFile> slots;
   std::unique_ptr<base::ThreadPool> tasks;
@@ -177,6 +179,7 @@ base::Status Engine::Parts::open_storage(const OpenPorts& ports) {
   storage = std::move(*opened);
   reader = std::make_unique<journal::RowReader>(*storage.view);
   reads = std::make_unique<shard::ViewReads>(*storage.view);
+  checkpoints = std::make_unique<Checkpoints>(folder, *storage.database);
   if (!config.publish_on_kafka) return {};
   auto publishing = open_publisher(folder, config.kafka, *reader, durable);
   if (!publishing) return std::unexpected(publishing.error());
@@ -258,6 +261,7 @@ base::Status Engine::Parts::open_api() {
                    .damage_of = [this](const core::StreamId& stream) { return damage_of(stream); },
                    .found_damaged = [this](const core::StreamId& stream,
                                            const base::Error& damage) { found_damaged(stream, damage); },
+                   .checkpoint = [this] { return checkpoints->make(); },
                    .fill_status = [this](::sandglass::v1::StatusReply& status,
                                          bool checks) { fill_status(status, checks); },
                    .identities_changed =

@@ -6,6 +6,7 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
 
 #include <array>
@@ -227,6 +228,15 @@ base::Result<ScanResult> Database::scan(const ScanRequest& request) const {
   }
   if (!rows->status().ok()) return std::unexpected(read_error(rows->status(), impl_->path, request.first));
   return result;
+}
+
+base::Status Database::checkpoint(const std::string& folder) const {
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(impl_->db.get(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> owner(made);
+  if (status.ok()) status = owner->CreateCheckpoint(folder);
+  if (!status.ok()) return std::unexpected(error_of(status, folder, "cannot make a checkpoint in"));
+  return {};
 }
 
 base::Status Database::write(std::span<const std::vector<ViewChange>> groups) {
