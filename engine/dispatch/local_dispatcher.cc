@@ -32,6 +32,9 @@ Code of_stream(Code code) {
   return code == Code::record_damaged ? Code::stream_damaged : code;
 }
 
+/// Inputs that wait for workers are kept in memory up to this; beyond, they are read again.
+constexpr std::size_t kMostKept = 16 << 20;
+
 bool is_operation(ActionKind kind) {
   return kind == ActionKind::reserve || kind == ActionKind::effect;
 }
@@ -47,16 +50,24 @@ struct LocalDispatcher::Mailbox {
 LocalDispatcher::LocalDispatcher(DispatchPorts ports)
     : ports_(std::move(ports)), mailbox_(std::make_shared<Mailbox>()) {
   mailbox_->on_news = ports_.on_news;
+  if (ports_.workers != nullptr) ports_.workers->own(this, ports_.on_news);
 }
 
 LocalDispatcher::~LocalDispatcher() {
+  if (ports_.workers != nullptr) {
+    abandon_all();
+    ports_.workers->own(nullptr, nullptr);
+  }
   const std::lock_guard lock(mailbox_->mutex);
   mailbox_->on_news = nullptr;
 }
 
 void LocalDispatcher::submit(const core::StreamId& stream, core::Action action) {
   if (action.kind == ActionKind::cancel) return cancel(stream, action);
-  if (action.kind == ActionKind::settled) return;  // nobody in this process keeps an answer
+  if (action.kind == ActionKind::settled) {
+    if (ports_.workers != nullptr) ports_.workers->settled(stream, action.path, action.token);
+    return;
+  }
   Key key(stream, action.path);
   if (const auto under_way = by_key_.find(key); under_way != by_key_.end()) {
     const Attempt& current = attempts_.at(under_way->second);
@@ -77,7 +88,58 @@ void LocalDispatcher::submit(const core::StreamId& stream, core::Action action) 
     attempt.waiting_for_time = true;
     return;
   }
+  begin(id);
+}
+
+void LocalDispatcher::begin(AttemptId id) {
+  if (goes_to_workers(attempts_.at(id).action)) return give_to_workers(id);
   bring_input(id);
+}
+
+bool LocalDispatcher::goes_to_workers(const core::Action& action) const {
+  return ports_.workers != nullptr && action.kind == ActionKind::start &&
+         (!action.queue.empty() || ports_.activities.find(action.name) == nullptr);
+}
+
+void LocalDispatcher::give_to_workers(AttemptId id) {
+  Attempt& attempt = attempts_.at(id);
+  attempt.with_workers = attempt.started = true;
+  if (attempt.action.input_slot != nullptr && !attempt.action.input.empty()) {
+    const std::size_t size = attempt.action.input_slot->bytes.size();
+    if (kept_ + size > kMostKept) {
+      attempt.action.input_slot = nullptr;
+    } else {
+      kept_ += attempt.kept = size;
+    }
+  }
+  ports_.workers->enqueue(id, attempt.stream, attempt.action);
+}
+
+LocalDispatcher::AttemptId LocalDispatcher::find(const core::StreamId& stream,
+                                                 const std::string& path) const {
+  const auto found = by_key_.find(Key(stream, path));
+  return found == by_key_.end() ? 0 : found->second;
+}
+
+void LocalDispatcher::bring(AttemptId id) {
+  const Attempt& attempt = attempts_.at(id);
+  const auto then = [this, id](core::SlotPtr input) {
+    ++counters_.started;
+    const core::PayloadRef told = attempts_.at(id).action.progress;
+    if (told.empty()) return ports_.workers->send(id, std::move(input), nullptr);
+    read_slot(id, told, [this, id, input = std::move(input)](core::SlotPtr progress) {
+      ports_.workers->send(id, input, std::move(progress));
+    });
+  };
+  if (attempt.action.input_slot != nullptr || attempt.action.input.empty())
+    return then(attempt.action.input_slot);
+  read_slot(id, attempt.action.input, then);
+}
+
+std::optional<WorkerPool::Whereabouts> LocalDispatcher::whereabouts(const core::StreamId& stream,
+                                                                    const std::string& path) const {
+  if (ports_.workers == nullptr) return std::nullopt;
+  return ports_.workers->whereabouts(find(stream, path));
 }
 
 /// The attempt's own answer may still come, and counts. One that has not started ends here.
@@ -93,6 +155,7 @@ void LocalDispatcher::cancel(const core::StreamId& stream, const core::Action& a
 void LocalDispatcher::stop(const Attempt& attempt) {
   if (!attempt.started) return;
   const core::Action& action = attempt.action;
+  if (attempt.with_workers) return ports_.workers->cancel(find(attempt.stream, action.path));
   if (is_operation(action.kind)) {
     if (ports_.operations != nullptr) ports_.operations->cancel(attempt.stream, action.path, action.token);
   } else if (core::Activity* activity = ports_.activities.find(action.name)) {
@@ -104,20 +167,26 @@ void LocalDispatcher::bring_input(AttemptId id) {
   const Attempt& attempt = attempts_.at(id);
   const core::PayloadRef ref = attempt.action.input;
   if (attempt.action.input_slot != nullptr || ref.empty()) return start(id);
-  ports_.reads.get(view::record_key(attempt.stream, ref.seq),
-                   [this, id, ref](base::Result<std::optional<std::string>> row) {
-                     const auto found = attempts_.find(id);
-                     if (found == attempts_.end()) return;
-                     if (!row) return fail(id, of_stream(row.error().code), row.error().message);
-                     if (!*row) return fail(id, Code::stream_damaged, "the record of its input is missing");
-                     auto record = codec::decode_record(found->second.stream, ref.seq, **row);
-                     if (!record) return fail(id, of_stream(record.error().code), record.error().message);
-                     if (ref.slot >= record->slots.size()) {
-                       return fail(id, Code::stream_damaged, "its input is missing in the record");
-                     }
-                     found->second.action.input_slot = record->slots[ref.slot];
-                     start(id);
-                   });
+  read_slot(id, ref, [this, id](core::SlotPtr slot) {
+    attempts_.at(id).action.input_slot = std::move(slot);
+    start(id);
+  });
+}
+
+void LocalDispatcher::read_slot(AttemptId id, core::PayloadRef ref, SlotDone done) {
+  ports_.reads.get(
+      view::record_key(attempts_.at(id).stream, ref.seq),
+      [this, id, ref, done = std::move(done)](base::Result<std::optional<std::string>> row) mutable {
+        const auto found = attempts_.find(id);
+        if (found == attempts_.end()) return;
+        if (!row) return fail(id, of_stream(row.error().code), row.error().message);
+        if (!*row) return fail(id, Code::stream_damaged, "the record of its input is missing");
+        auto record = codec::decode_record(found->second.stream, ref.seq, **row);
+        if (!record) return fail(id, of_stream(record.error().code), record.error().message);
+        if (ref.slot >= record->slots.size())
+          return fail(id, Code::stream_damaged, "its input is missing in the record");
+        done(record->slots[ref.slot]);
+      });
 }
 
 core::ActivityDone LocalDispatcher::done(AttemptId id) {
@@ -176,6 +245,8 @@ void LocalDispatcher::forget(AttemptId id) {
   Attempt& attempt = found->second;
   if (attempt.waiting_for_time) not_before_.erase(attempt.waits);
   if (attempt.has_limit) limits_.erase(attempt.cut);
+  if (attempt.with_workers) ports_.workers->forget(id);
+  kept_ -= attempt.kept;
   by_key_.erase(Key(attempt.stream, attempt.action.path));
   attempts_.erase(found);
 }
@@ -186,7 +257,14 @@ void LocalDispatcher::poll(std::vector<core::FinishedAction>& finished) {
     const AttemptId id = not_before_.begin()->second;
     not_before_.erase(not_before_.begin());
     attempts_.at(id).waiting_for_time = false;
-    bring_input(id);
+    begin(id);
+  }
+  if (ports_.workers != nullptr) {
+    from_workers_.clear();
+    ports_.workers->poll(from_workers_);
+    for (auto& answer : from_workers_) {
+      if (attempts_.contains(answer.id)) finish(answer.id, std::move(answer.result), finished);
+    }
   }
   std::vector<std::pair<AttemptId, core::ActivityResult>> answers;
   {
@@ -234,7 +312,8 @@ void LocalDispatcher::finish(AttemptId id, core::ActivityResult result,
                             .side = result.side,
                             .retryable = result.retryable,
                             .message = std::move(result.message),
-                            .type = std::move(result.type)};
+                            .type = std::move(result.type),
+                            .receipt = result.receipt};
   if (!result.bytes.empty()) {
     made.result = ports_.digest_key(attempt.stream).make(result.encoding, std::move(result.bytes));
   }
@@ -248,6 +327,8 @@ void LocalDispatcher::finish(AttemptId id, core::ActivityResult result,
 
 /// Nothing is cancelled: what is under way may be attached to by whoever owns the streams next.
 void LocalDispatcher::abandon_all() {
+  if (ports_.workers != nullptr) ports_.workers->abandon_all();
+  kept_ = 0;
   attempts_.clear();
   by_key_.clear();
   not_before_.clear();
@@ -261,6 +342,9 @@ std::optional<std::int64_t> LocalDispatcher::next_due_ms() const {
     const std::int64_t left_ms = (limits_.begin()->first - ports_.clock.monotonic_ns()) / kNsPerMs + 1;
     const std::int64_t limit = ports_.clock.wall_ms() + left_ms;
     due = due ? std::min(*due, limit) : limit;
+  }
+  if (ports_.workers != nullptr) {
+    if (const auto theirs = ports_.workers->next_due_ms()) due = due ? std::min(*due, *theirs) : *theirs;
   }
   return due;
 }

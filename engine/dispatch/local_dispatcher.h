@@ -3,6 +3,8 @@
 //
 //   submit ─▶ waits (not_before) ─▶ input at hand? ── no ─▶ read it from the view ─▶ starts ─▶ answer ─▶ poll
 //                                        └── yes ─────────────────────────────────────┘          │
+//            └─ not an activity of this process: to the queues of workers (worker_pool.h), which asks for the
+//               input once a worker has room
 //                                        start_to_close reached: cancelled, step_timed_out ◀──────┘ whichever
 //                                        is first
 //
@@ -32,6 +34,7 @@
 #include "engine/core/ports/dispatcher.h"
 #include "engine/core/ports/operations.h"
 #include "engine/core/ports/running.h"
+#include "engine/dispatch/worker_pool.h"
 #include "engine/shard/view_reads.h"
 
 namespace sandglass::engine::dispatch {
@@ -46,6 +49,8 @@ struct DispatchPorts {
   base::OnNews on_news;  // may be null
   /// Marks what runs in this process; a suspect is answered with kCrashesCode and not started (J13).
   core::Running* running = nullptr;
+  /// Steps whose activity is not registered here, or that name a queue; null: they fail as activity_unknown.
+  WorkerPool* workers = nullptr;
 };
 
 struct DispatchCounters {
@@ -55,7 +60,7 @@ struct DispatchCounters {
   std::uint64_t dropped = 0;  // answers of attempts that no longer count
 };
 
-class LocalDispatcher final : public core::Dispatcher {
+class LocalDispatcher final : public core::Dispatcher, private WorkerPool::Owner {
  public:
   explicit LocalDispatcher(DispatchPorts ports);
   ~LocalDispatcher() override;
@@ -67,6 +72,9 @@ class LocalDispatcher final : public core::Dispatcher {
 
   const DispatchCounters& counters() const { return counters_; }
   std::size_t under_way() const { return attempts_.size(); }
+  /// Where the step is among the workers; nothing for one that is not theirs.
+  std::optional<WorkerPool::Whereabouts> whereabouts(const core::StreamId& stream,
+                                                     const std::string& path) const;
 
  private:
   using AttemptId = std::uint64_t;
@@ -84,12 +92,22 @@ class LocalDispatcher final : public core::Dispatcher {
     std::multimap<base::MonotonicNs, AttemptId>::iterator cut;  // valid while has_limit
     bool waiting_for_time = false;
     bool has_limit = false;
+    bool with_workers = false;
+    std::size_t kept = 0;  // bytes of its input, counted in kept_
   };
   /// Answers on their way from other threads; outlives the dispatcher for those that come too late.
   struct Mailbox;
 
   void cancel(const core::StreamId& stream, const core::Action& action);
+  void begin(AttemptId id);
   void bring_input(AttemptId id);
+  using SlotDone = std::move_only_function<void(core::SlotPtr)>;
+  /// The payload of an attempt; a failure ends it, and so does its absence.
+  void read_slot(AttemptId id, core::PayloadRef ref, SlotDone done);
+  bool goes_to_workers(const core::Action& action) const;
+  void give_to_workers(AttemptId id);
+  AttemptId find(const core::StreamId& stream, const std::string& path) const override;
+  void bring(AttemptId id) override;
   void start(AttemptId id);
   void forget(AttemptId id);
   void finish(AttemptId id, core::ActivityResult result, std::vector<core::FinishedAction>& finished);
@@ -105,6 +123,8 @@ class LocalDispatcher final : public core::Dispatcher {
   std::unordered_map<Key, AttemptId, KeyHash> by_key_;
   std::multimap<std::int64_t, AttemptId> not_before_;
   std::multimap<base::MonotonicNs, AttemptId> limits_;
+  std::size_t kept_ = 0;  // bytes of inputs that wait for workers
+  std::vector<WorkerPool::Answer> from_workers_;
 };
 
 }  // namespace sandglass::engine::dispatch
