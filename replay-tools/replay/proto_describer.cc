@@ -24,7 +24,8 @@ std::unique_ptr<pb::Message> make(const std::string& name) {
 }
 
 std::string bytes_text(const std::string& value) {
-  if (value.size() == core::StreamId::kBytes) return core::StreamId::from_bytes(value)->text();
+  const auto stream = core::StreamId::from_bytes(value);
+  if (stream && core::name_of(stream->kind) != "unknown") return stream->text();  // else it is as long as one
   if (value.size() == 32 || !engine::base::is_utf8(value)) return engine::base::to_hex(value);
   return value;
 }

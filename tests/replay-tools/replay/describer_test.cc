@@ -52,7 +52,10 @@ TEST(Describers, NameEveryEventOfEveryKind) {
 TEST(Describers, ShowFieldsByNameAndStreamsAndCodesAsPeopleKnowThem) {
   const core::StreamId run = core::StreamId::named(core::StreamKind::run, "a");
   core::Events<approvals::ApprovalsDecider::Event> batch;
-  batch.items.push_back(approvals::ApprovalAsked{.id = "x", .run = run, .tool = "http", .level = 3});
+  // As long as a stream's id, and none.
+  const std::string correlation = "0/open.approval#0";
+  batch.items.push_back(approvals::ApprovalAsked{
+      .id = "x", .run = run, .correlation = correlation, .tool = "http", .level = 3});
   const auto shown = describer_for(approvals::codec::make_approvals_kind())->events(batch);
   ASSERT_EQ(shown.size(), 1u);
   EXPECT_EQ(shown[0].what.name, "ApprovalAsked");
@@ -61,6 +64,7 @@ TEST(Describers, ShowFieldsByNameAndStreamsAndCodesAsPeopleKnowThem) {
     return found == shown[0].what.fields.end() ? std::string() : found->value;
   };
   EXPECT_EQ(value("run"), run.text());
+  EXPECT_EQ(value("correlation"), correlation);
   EXPECT_EQ(value("tool"), "http");
   EXPECT_EQ(value("level"), "3");
 }
