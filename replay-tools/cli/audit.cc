@@ -67,12 +67,12 @@ void print_findings(const audit::Report& report) {
   }
 }
 
-void print_report(const audit::Report& report) {
+void print_report(const audit::Report& report, const std::string& holds = "every hash and both chains hold") {
   print_findings(report);
   const std::string sum =
       std::to_string(report.records) + " records of " + std::to_string(report.streams) + " streams";
   if (report.good()) {
-    print_line(paint(Colour::green, "verified ") + sum + ": every hash and both chains hold");
+    print_line(paint(Colour::green, "verified ") + sum + ": " + holds);
   } else {
     print_line(paint(Colour::red, "NOT verified: ") + sum + ", " + std::to_string(report.findings.size()) +
                " findings");
@@ -132,10 +132,31 @@ Outcome verify_on_kafka(Session& session, const HistoryAdapters& adapters, const
   return print_topic(session, *report);
 }
 
+Outcome verify_file(Session& session, const AuditArgs& args) {
+  if (!args.stream.empty())
+    return base::fail(Code::usage, "the file says which stream it has: name none beside --file");
+  const auto opened = open_file(args.file);
+  if (!opened) return std::unexpected(opened.error());
+  const auto report = audit::verify_stream(opened->history.reader(), opened->stream);
+  if (!report) return std::unexpected(report.error());
+  if (session.json()) {
+    ordered_json out = report_json(*report);
+    out["stream"] = opened->stream.text();
+    out["leaf"] = opened->leaf.hex();
+    print_line(dump(out));
+  } else {
+    print_report(*report, "every hash and the chain of " + opened->stream.text() +
+                              " hold; whether its newest record, " + opened->leaf.hex() +
+                              ", is the journal's, that journal says (`sandglass audit log`)");
+  }
+  return report->good() ? base::Exit::ok : base::Exit::folder;
+}
+
 }  // namespace
 
 Outcome audit_verify(Session& session, const HistoryAdapters& adapters, const AuditArgs& args) {
   if (!args.topic.brokers.empty()) return verify_on_kafka(session, adapters, args);
+  if (!args.file.empty()) return verify_file(session, args);
   auto history = open_history(session, adapters, "auditor");
   if (!history) return std::unexpected(history.error());
   base::Result<audit::Report> report = audit::Report();

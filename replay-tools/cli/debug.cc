@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "replay-tools/cli/history_commands.h"
-#include "replay-tools/cli/one_run.h"
 #include "replay-tools/cli/output.h"
 #include "replay-tools/cli/slot_text.h"
 #include "replay-tools/debugger/debugger.h"
@@ -186,32 +185,27 @@ class Prompt {
   bool json_;
 };
 
-/// By its whole id; where an engine answers, the beginning of a run's is enough.
-base::Result<engine::core::StreamId> find_stream(Session& session, const std::string& text) {
-  if (const auto whole = engine::core::StreamId::parse(text)) return *whole;
-  if (!session.engine_answers() && session.options().address.empty()) {
-    return base::fail(
-        Code::usage,
-        "a run id has the form run-<32 hex digits>, and where no engine answers all of them are "
-        "needed; `sandglass list` has them");
+base::Result<FileHistory> open(Session& session, const HistoryAdapters& adapters, const DebugArgs& args) {
+  if (!args.file.empty()) return open_file(args.file);
+  if (args.run_id.empty()) {
+    return base::fail(Code::usage,
+                      "name the run, or with --file an exported history; see `sandglass debug --help`");
   }
-  const auto client = session.reach("operator");
-  if (!client) return std::unexpected(client.error());
-  const auto id = find_run(**client, text);
-  if (!id) return std::unexpected(id.error());
-  const auto stream = engine::core::StreamId::parse(*id);
-  if (!stream) return base::fail(Code::internal, "the engine lists a run without an id: " + *id);
-  return *stream;
-}
-
-}  // namespace
-
-Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs& args) {
   const auto stream = find_stream(session, args.run_id);
   if (!stream) return std::unexpected(stream.error());
   auto history =
       open_history(session, adapters, stream->kind == engine::core::StreamKind::run ? "operator" : "auditor");
   if (!history) return std::unexpected(history.error());
+  return FileHistory{.stream = *stream, .leaf = {}, .history = std::move(*history)};
+}
+
+}  // namespace
+
+Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs& args) {
+  auto opened = open(session, adapters, args);
+  if (!opened) return std::unexpected(opened.error());
+  const engine::core::StreamId* stream = &opened->stream;
+  const History* history = &opened->history;
   auto timeline = replay::Timeline::read(history->reader(), *adapters.kinds, *stream);
   if (!timeline) return std::unexpected(not_here(session, *history, timeline.error()));
   debugger::Debugger stepped(*timeline);

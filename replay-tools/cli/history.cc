@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "engine/base/data_folder.h"
+#include "replay-tools/archive/archive.h"
+#include "replay-tools/cli/one_run.h"
 
 namespace sandglass::replay_tools::cli {
 
@@ -107,6 +109,15 @@ class RemoteJournal final : public OpenedJournal {
   RemoteReader reader_;
 };
 
+class FileJournal final : public OpenedJournal {
+ public:
+  explicit FileJournal(archive::ArchivedHistory read) : read_(std::move(read)) {}
+  const engine::journal::Reader& reader() const override { return read_; }
+
+ private:
+  archive::ArchivedHistory read_;
+};
+
 }  // namespace
 
 base::Result<History> open_history(Session& session, const HistoryAdapters& adapters,
@@ -134,6 +145,32 @@ base::Result<History> open_history(Session& session, const HistoryAdapters& adap
   }
   if (view.applied.empty()) return base::fail(Code::not_found, view_note(session, view));
   return History{.journal = std::move(*opened), .view = std::move(view)};
+}
+
+base::Result<FileHistory> open_file(const std::string& path) {
+  auto read = archive::ArchivedHistory::read(path);
+  if (!read) return std::unexpected(read.error());
+  const core::StreamId stream = read->stream();
+  return FileHistory{.stream = stream,
+                     .leaf = read->leaf(),
+                     .history = {.journal = std::make_unique<FileJournal>(std::move(*read)), .view = {}}};
+}
+
+base::Result<core::StreamId> find_stream(const Session& session, const std::string& text) {
+  if (const auto whole = core::StreamId::parse(text)) return *whole;
+  if (!session.engine_answers() && session.options().address.empty()) {
+    return base::fail(
+        Code::usage,
+        "a run id has the form run-<32 hex digits>, and where no engine answers all of them are "
+        "needed; `sandglass list` has them");
+  }
+  const auto client = session.reach("operator");
+  if (!client) return std::unexpected(client.error());
+  const auto id = find_run(**client, text);
+  if (!id) return std::unexpected(id.error());
+  const auto stream = core::StreamId::parse(*id);
+  if (!stream) return base::fail(Code::internal, "the engine lists a run without an id: " + *id);
+  return *stream;
 }
 
 std::string view_note(const Session& session, const TopicView& view) {

@@ -94,6 +94,18 @@ struct HistoryAdapters {
 base::Result<History> open_history(Session& session, const HistoryAdapters& adapters,
                                    const std::string& usual);
 
+/// A history that was exported.
+struct FileHistory {
+  engine::core::StreamId stream;
+  engine::base::Hash256 leaf;  // of the newest record
+  History history;
+};
+base::Result<FileHistory> open_file(const std::string& path);
+
+/// The stream that `text` names: by its whole id; where an engine answers, the beginning of a run's is
+/// enough.
+base::Result<engine::core::StreamId> find_stream(const Session& session, const std::string& text);
+
 /// What somebody must know who reads a view of a topic: where the history is, how much of it is here, and how
 /// to have the rest.
 std::string view_note(const Session& session, const TopicView& view);

@@ -11,6 +11,7 @@ namespace sandglass::replay_tools::cli {
 
 struct DebugArgs {
   std::string run_id;
+  std::string file;      // a history in a file, instead
   std::uint64_t at = 0;  // begin after this record
   bool all = false;      // print every record and end
 };
@@ -18,8 +19,16 @@ struct DebugArgs {
 /// quit.
 Outcome debug(Session& session, const HistoryAdapters& adapters, const DebugArgs& args);
 
+struct ExportArgs {
+  std::string run_id;
+  std::string file;  // empty: ID.history, here
+};
+/// Writes one history into a file that debug and audit verify read.
+Outcome history_export(Session& session, const HistoryAdapters& adapters, const ExportArgs& args);
+
 struct AuditArgs {
   std::string stream;  // one stream alone; empty: the whole journal
+  std::string file;    // verify the history in this file, and no data folder
   std::uint32_t partition = 0;
   std::uint64_t from = 1;
   TopicPlace topic;  // verify that, and no data folder

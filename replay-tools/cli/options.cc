@@ -69,6 +69,7 @@ class CommandLine {
     run_commands();
     decision_commands();
     history_commands();
+    folder_commands();
     token_commands();
   }
 
@@ -264,10 +265,49 @@ class CommandLine {
 
     auto* debugged = command(app_, "debug", "step forwards and backwards over a history",
                              [this](Session& session) { return debug(session, adapters_, debug_); });
-    debugged->add_option("run", debug_.run_id, "id of the run, or of another stream")->required();
+    auto* debugged_run = debugged->add_option("run", debug_.run_id, "id of the run, or of another stream");
+    auto* debugged_file =
+        debugged->add_option("--file", debug_.file, "an exported history, instead of a run's");
+    debugged_run->excludes(debugged_file);
     debugged->add_option("--at", debug_.at, "begin after this record");
     debugged->add_flag("--all", debug_.all, "print every record and end");
 
+    auto* history = app_.add_subcommand("history", "histories as files");
+    history->footer(kShared);
+    history->require_subcommand(1);
+    auto* exported =
+        command(*history, "export", "write a run's history into a file, for `debug --file`",
+                [this](Session& session) { return history_export(session, adapters_, export_); });
+    exported->add_option("run", export_.run_id, "id of the run, or of another stream")->required();
+    exported->add_option("file", export_.file, "the file (default: ID.history, here)");
+
+    auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
+    audit->footer(kShared);
+    audit->require_subcommand(1);
+    auto* verified = command(*audit, "verify", "recompute every hash and both chains",
+                             [this](Session& session) { return audit_verify(session, adapters_, audit_); });
+    verified->add_option("stream", audit_.stream, "one run or other stream alone");
+    verified->add_option("--file", audit_.file, "an exported history alone");
+    TopicPlace& topic = audit_.topic;
+    auto* brokers =
+        verified->add_option("--kafka", topic.brokers, "brokers (host:port,…): verify the topic there alone");
+    verified->add_option("--topic", topic.topic, "its name (default: history)")->needs(brokers);
+    verified->add_option("--journal", topic.journal, "id of the journal that it must be")->needs(brokers);
+    verified
+        ->add_option("--kafka-set", topic.settings,
+                     "a setting of the client, ssl.ca.location=FILE; may be repeated")
+        ->allow_extra_args(false)
+        ->needs(brokers);
+    verified->add_option("--kafka-file", topic.settings_file, "a file of such settings, a line each")
+        ->needs(brokers);
+    command(*audit, "refusals", "who was refused what, and why",
+            [this](Session& session) { return audit_refusals(session, adapters_, audit_); });
+    command(*audit, "log", "every record, in order", [this](Session& session) {
+      return audit_log(session, adapters_, audit_);
+    })->add_option("stream", audit_.stream, "one run or other stream alone");
+  }
+
+  void folder_commands() {
     command(app_, "rebuild",
             "make what is derived from records anew, when a table file is damaged (server stopped)",
             [this](Session& session) { return rebuild(session, adapters_); });
@@ -299,30 +339,6 @@ class CommandLine {
     auto* go_on = moved->add_flag("--continue", migrate_.go_on, "go on with a move that was begun");
     moved->add_flag("--back", migrate_.back, "give up a move that was begun: the journal stays")
         ->excludes(go_on);
-
-    auto* audit = app_.add_subcommand("audit", "verify and read the record chain");
-    audit->footer(kShared);
-    audit->require_subcommand(1);
-    auto* verified = command(*audit, "verify", "recompute every hash and both chains",
-                             [this](Session& session) { return audit_verify(session, adapters_, audit_); });
-    verified->add_option("stream", audit_.stream, "one run or other stream alone");
-    TopicPlace& topic = audit_.topic;
-    auto* brokers =
-        verified->add_option("--kafka", topic.brokers, "brokers (host:port,…): verify the topic there alone");
-    verified->add_option("--topic", topic.topic, "its name (default: history)")->needs(brokers);
-    verified->add_option("--journal", topic.journal, "id of the journal that it must be")->needs(brokers);
-    verified
-        ->add_option("--kafka-set", topic.settings,
-                     "a setting of the client, ssl.ca.location=FILE; may be repeated")
-        ->allow_extra_args(false)
-        ->needs(brokers);
-    verified->add_option("--kafka-file", topic.settings_file, "a file of such settings, a line each")
-        ->needs(brokers);
-    command(*audit, "refusals", "who was refused what, and why",
-            [this](Session& session) { return audit_refusals(session, adapters_, audit_); });
-    command(*audit, "log", "every record, in order", [this](Session& session) {
-      return audit_log(session, adapters_, audit_);
-    })->add_option("stream", audit_.stream, "one run or other stream alone");
   }
 
   void token_commands() {
@@ -361,6 +377,7 @@ class CommandLine {
   ApprovalArgs approval_;
   ArtifactArgs artifact_;
   DebugArgs debug_;
+  ExportArgs export_;
   BackupArgs backup_;
   AuditArgs audit_;
   MigrateArgs migrate_;
