@@ -91,10 +91,13 @@ class OutsideActivity final : public core::Activity {
 
 class OutsideOperations final : public core::Operations {
  public:
-  OutsideOperations(RunOutside& outside, Judge judge) : outside_(outside), judge_(std::move(judge)) {}
+  /// `key_of_attempt`: a planted bug.
+  OutsideOperations(RunOutside& outside, Judge judge, bool key_of_attempt)
+      : outside_(outside), judge_(std::move(judge)), key_of_attempt_(key_of_attempt) {}
   void reserve(core::ActivityCall, core::ActivityDone done) override { done({}); }
   void perform(core::ActivityCall call, std::int64_t, core::ActivityDone done) override {
     judge_(call.stream, call.path);
+    if (key_of_attempt_) call.key += "/" + std::to_string(call.token.attempt);
     outside_.pay(call, std::move(done));
   }
   void cancel(const core::StreamId&, const std::string&, const core::Token&) override {}
@@ -102,6 +105,7 @@ class OutsideOperations final : public core::Operations {
  private:
   RunOutside& outside_;
   Judge judge_;
+  bool key_of_attempt_;
 };
 
 }  // namespace sandglass::tests::simulation

@@ -163,7 +163,8 @@ class RunSimulation {
     for (const char* name : {"sandbox.create", "sandbox.renew", "sandbox.destroy"}) {
       add(name, nullptr, &RunOutside::sandbox);
     }
-    operations_ = std::make_unique<OutsideOperations>(outside_, intent);
+    operations_ =
+        std::make_unique<OutsideOperations>(outside_, intent, options_.plant == Plant::key_of_attempt);
   }
 
   // ---- judges
@@ -260,6 +261,7 @@ class RunSimulation {
                   result.dump() + ", expected " + expected.dump());
       }
       operations += operations_of(programs_[at]);
+      check_timers(streams_[at]);
       result_.histories[streams_[at].text()] = history_.lines(streams_[at], false);
     }
     const auto once =
@@ -267,6 +269,19 @@ class RunSimulation {
     if (static_cast<std::size_t>(once) != operations) {
       violation(std::to_string(once) + " payments were made once, of " + std::to_string(operations));
     }
+  }
+
+  /// E3: never before its time.
+  void check_timers(const core::StreamId& stream) {
+    std::map<std::string, std::int64_t> due_ms;
+    history_.for_each_event<run::Event>(stream, [&](const run::Event& event, const fold::ReadTurn& turn) {
+      if (const auto* started = std::get_if<run::TimerStarted>(&event))
+        due_ms[started->path] = started->due_ms;
+      const auto* elapsed = std::get_if<run::TimerElapsed>(&event);
+      if (elapsed == nullptr || turn.header.time_ms >= due_ms[elapsed->path]) return;
+      violation("a timer elapsed " + std::to_string(due_ms[elapsed->path] - turn.header.time_ms) +
+                " ms early: " + stream.text() + " " + elapsed->path);
+    });
   }
 
   void violation(std::string what) { result_.violations.push_back(std::move(what)); }

@@ -28,28 +28,74 @@ SimEngine::~SimEngine() {
   end();
 }
 
-void SimEngine::plant(journal::Journal*& used_journal, view::View*& used_view) {
-  const auto forget = [&](auto drops) {
-    planted_view_ = std::make_unique<ForgetfulView>(*view_, drops);
-    used_view = planted_view_.get();
+/// One row of three of this kind is not found.
+bool SimEngine::misses(view::Index index, const view::Row& row) {
+  const auto key = view::parse_index_key(row.key);
+  return key && key->index == index && random_.next() % 3 == 0;
+}
+
+bool SimEngine::misses(view::StreamRow kind, const view::Row& row) {
+  const auto key = view::parse_stream_key(row.key);
+  return key && key->kind == kind && random_.next() % 3 == 0;
+}
+
+void SimEngine::plant_in_journal(journal::Journal*& used) {
+  const auto meddle = [&](auto change) {
+    planted_journal_ = std::make_unique<MeddlingJournal>(*journal_, change);
   };
   switch (options_.plant) {
     case Plant::reply_before_sync:
       planted_journal_ = std::make_unique<LyingJournal>(*journal_);
-      used_journal = planted_journal_.get();
       break;
     case Plant::effect_before_intent:
-      planted_journal_ = std::make_unique<PeekingJournal>(*journal_, workload_.peek);
-      used_journal = planted_journal_.get();
+      meddle([this](const journal::Batch& batch) { workload_.peek(batch); });
       break;
-    case Plant::timer_lost:
-      forget([this](const view::Row& row) {
-        const auto key = view::parse_index_key(row.key);
-        return key && key->index == view::Index::due && random_.next() % 3 == 0;
+    case Plant::row_not_written:
+      meddle([this](journal::Batch& batch) {
+        if (!batch.view_changes.empty() && random_.next() % 20 == 0) batch.view_changes.pop_back();
+      });
+      break;
+    case Plant::record_altered:
+      meddle([this](journal::Batch& batch) {
+        for (auto& ordered : batch.records) {
+          if (!ordered.record.slots.empty() && random_.next() % 20 == 0) ordered.record.slots.pop_back();
+        }
       });
       break;
     default:
-      break;  // of a workload
+      return;
+  }
+  used = planted_journal_.get();
+}
+
+void SimEngine::plant_in_view(view::View*& used) {
+  const auto meddle = [&](auto change) {
+    planted_view_ = std::make_unique<MeddlingView>(*view_, change);
+    used = planted_view_.get();
+  };
+  switch (options_.plant) {
+    case Plant::timer_lost:
+      return meddle([this](const view::Row& row) { return !misses(view::Index::due, row); });
+    case Plant::timer_early:
+      return meddle([](view::Row& row) {
+        constexpr std::int64_t kEarlyMs = 40;
+        const auto key = view::parse_index_key(row.key);
+        if (key && key->index == view::Index::due) {
+          row.key = view::due_key(key->partition, view::from_sortable(key->sort) - kEarlyMs, {0, key->stream},
+                                  key->suffix);
+        }
+        return true;
+      });
+    case Plant::message_lost:
+      return meddle([this](const view::Row& row) { return !misses(view::Index::undelivered, row); });
+    case Plant::run_forgotten:
+      return meddle([this](const view::Row& row) { return !misses(view::Index::in_flight, row); });
+    case Plant::message_taken_twice:
+      return meddle([this](const view::Row& row) { return !misses(view::StreamRow::inbox, row); });
+    case Plant::call_applied_twice:
+      return meddle([this](const view::Row& row) { return !misses(view::StreamRow::request, row); });
+    default:
+      return;
   }
 }
 
@@ -76,7 +122,8 @@ void SimEngine::start() {
   }
   journal::Journal* used_journal = journal_.get();
   view::View* used_view = view_.get();
-  plant(used_journal, used_view);
+  plant_in_journal(used_journal);
+  plant_in_view(used_view);
   reads_ = std::make_unique<shard::ViewReads>(*used_view);
   registry_ = std::make_unique<core::ActivityRegistry>();
   workload_.add_activities(*registry_);

@@ -11,6 +11,7 @@
 #include "engine/dispatch/local_dispatcher.h"
 #include "engine/journal/memory/journal.h"
 #include "engine/shard/shard_set.h"
+#include "engine/view/keys.h"
 #include "engine/view/memory/view.h"
 #include "tests/simulation/outside.h"
 #include "tests/simulation/sim_ports.h"
@@ -79,7 +80,10 @@ class SimEngine {
 
  private:
   void end();
-  void plant(journal::Journal*& used_journal, view::View*& used_view);
+  void plant_in_journal(journal::Journal*& used);
+  void plant_in_view(view::View*& used);
+  bool misses(view::Index index, const view::Row& row);
+  bool misses(view::StreamRow kind, const view::Row& row);
 
   SimOptions options_;
   support::SeededRandom& random_;

@@ -64,14 +64,14 @@ class LyingJournal final : public journal::Journal {
   std::vector<journal::Completed> told_;
 };
 
-/// Plant: shows every batch to `peek` before it is durable.
-class PeekingJournal final : public journal::Journal {
+/// Plant: `change` sees every batch before it is durable, and may alter it.
+class MeddlingJournal final : public journal::Journal {
  public:
-  PeekingJournal(journal::Journal& inner, std::function<void(const journal::Batch&)> peek)
-      : inner_(inner), peek_(std::move(peek)) {}
+  MeddlingJournal(journal::Journal& inner, std::function<void(journal::Batch&)> change)
+      : inner_(inner), change_(std::move(change)) {}
   base::Result<journal::Ownership> own(core::PartitionId partition) override { return inner_.own(partition); }
   journal::Ticket submit(journal::Batch batch) override {
-    peek_(batch);
+    change_(batch);
     return inner_.submit(std::move(batch));
   }
   void poll(std::vector<journal::Completed>& completed) override { inner_.poll(completed); }
@@ -79,28 +79,34 @@ class PeekingJournal final : public journal::Journal {
 
  private:
   journal::Journal& inner_;
-  std::function<void(const journal::Batch&)> peek_;
+  std::function<void(journal::Batch&)> change_;
 };
 
-/// Plant: rows that `drops` chooses are missing in the answers of scans.
-class ForgetfulView final : public view::View {
+/// Plant: `change` sees every row that is read, and may alter it; false: the row is missing.
+class MeddlingView final : public view::View {
  public:
-  ForgetfulView(view::View& inner, std::function<bool(const view::Row&)> drops)
-      : inner_(inner), drops_(std::move(drops)) {}
+  MeddlingView(view::View& inner, std::function<bool(view::Row&)> change)
+      : inner_(inner), change_(std::move(change)) {}
   view::ReadTicket submit(view::ScanRequest request) override { return inner_.submit(std::move(request)); }
   void poll(std::vector<view::ReadAnswer>& answers) override {
     inner_.poll(answers);
     for (auto& answer : answers) {
-      if (answer.result) std::erase_if(answer.result->rows, drops_);
+      if (answer.result) meddle(*answer.result);
     }
   }
   base::Result<view::ScanResult> scan_now(const view::ScanRequest& request) const override {
-    return inner_.scan_now(request);
+    auto result = inner_.scan_now(request);
+    if (result) meddle(*result);
+    return result;
   }
 
  private:
+  void meddle(view::ScanResult& result) const {
+    std::erase_if(result.rows, [this](view::Row& row) { return !change_(row); });
+  }
+
   view::View& inner_;
-  std::function<bool(const view::Row&)> drops_;
+  std::function<bool(view::Row&)> change_;
 };
 
 /// Workflow code that is a function of history; answers inside poll(), or with disorder some polls later.

@@ -16,6 +16,14 @@ enum class Plant : std::uint8_t {
   reply_before_sync,     // the journal says "durable" before it is
   effect_before_intent,  // work starts before the record that asks for it is durable
   timer_lost,            // a due timer is dropped from the index scan
+  timer_early,           // a timer is due before its time (runs only)
+  message_lost,          // a message is not found again after a crash
+  message_taken_twice,   // a stream forgets what it has got
+  call_applied_twice,    // a stream forgets what it has answered
+  run_forgotten,         // a run in flight is not found again after a crash
+  row_not_written,       // a derived row is missing in a batch
+  record_altered,        // a record's bytes are not those that were hashed
+  key_of_attempt,        // an operation's key is another one at each attempt (runs only)
   lease_granted_twice,   // two admission streams grant the last place both (runs only)
   not_done_too_early,    // "not done" is believed while an old attempt may still take effect (runs only)
   clock_not_steadied,    // the engine's time is the machine's wall clock, which somebody sets
