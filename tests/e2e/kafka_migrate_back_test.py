@@ -6,9 +6,12 @@ import json
 import shutil
 import unittest
 
-from harness.kafka import KafkaCase
+from harness import places, processes
+from harness.case import Case
+from harness.kafka import Brokers, KafkaCase
 from harness.main_job import Job
 from harness.migrating import FOLDER, KILLED, USAGE, Folder, copied_folder, listed_points, small_folder
+from harness.waiting import wait_until
 
 AT_ONCE = 3
 SHARED = ("migrate.copied", "migrate.copy_whole", "migrate.compared", "migrate.before_exchange")
@@ -20,31 +23,38 @@ TO_TOPIC = {"migrate.before_close", "migrate.closed", "migrate.publishing", "mig
 class KafkaMigrateBack(KafkaCase):
 
     def test_a_job_goes_to_kafka_and_back_while_it_waits(self):
-        server = self.server(config=self.outside.configuration())
-        job = Job.start(self.cli, self.outside)
+        outside = self.receiver("--reply-delay-ms", "1500", folder="slow")
+        server = self.server(config=outside.configuration())
+        job = Job.start(self.cli, outside)
         approval = job.wait_for_approval()
         server.stop()
-        folder = Folder(self, self.data, "round", self.outside.configuration())
+        folder = Folder(self, self.data, "round", outside.configuration())
         began = self.cli.must("debug", job.run_id, "--all").output
         folder.moved()
         server.config = folder.config
         self.start(server)
-        second = Job.start(self.cli, self.outside, "discount")
-        second.approve_and_wait()
-        server.stop()
-        records = folder.records()
+        # Its effect has happened, and no record tells how it went.
+        second = Job.start(self.cli, outside, "discount")
+        second.approve(second.wait_for_approval())
+        wait_until(lambda: outside.effects() == 1, "the second job's effect")
+        engine = server.child("engine")
+        server.kill()
+        wait_until(lambda: not processes.is_alive(engine), "the engine's end")
         verdict = folder.moved_back()
         self.assertEqual(verdict["states_before"], verdict["states_after"])
         self.assertEqual(self.cli.must("debug", job.run_id, "--all").output, began)
-        folder.assert_whole(records)
+        self.assertIs(self.cli.must("audit", "verify").value["good"], True)
+        self.assert_history_replays()
         topic = self.cli.must("audit", "verify", "--kafka", self.brokers.bootstrap, "--topic", "round").value
         self.assertIs(topic["good"], True, topic)
 
         server.config = folder.embedded
         self.start(server)
+        self.assertEqual(second.wait_for_end()["summary"]["status"], "completed", second.describe())
+        self.assertEqual(outside.effects(), 1)
         job.approve(approval)
         self.assertEqual(job.wait_for_end()["summary"]["status"], "completed", job.describe())
-        self.assertEqual(self.outside.effects(), 2)
+        self.assertEqual(outside.effects(), 2)
         server.stop()
         self.assert_history_replays()
         # Whoever has the keys and comes to the topic with an empty view is told where its history went.
@@ -101,6 +111,42 @@ class KafkaMigrateBack(KafkaCase):
         self.assert_error(returned.migrate_back(), 1106, FOLDER)
         server.stop()
         self.assert_history_replays(returned.data)
+
+
+@unittest.skipUnless(places.LONG, "minutes: in the long form")
+class KafkaMigrateOfThreeBrokers(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.brokers = Brokers(self.folder / "brokers", 3)
+        self.addCleanup(self.brokers.stop)
+
+    def kill_at(self, folder, config, stage, broker):
+        """The move, with one of the brokers killed when it has begun this stage."""
+        call = folder.cli.begin("migrate", "--config", config)
+        for line in call.stdout:
+            if json.loads(line).get("stage") == stage:
+                break
+        processes.kill(broker)
+        output, errors = call.communicate(timeout=180)
+        return call.returncode, output + errors
+
+    def test_a_broker_that_dies_meanwhile_ends_no_move_for_good(self):
+        small = small_folder(self)
+        folders = [copied_folder(self, small, f"dying-{number}") for number in range(3)]
+        for number, folder in enumerate(folders):
+            records = folder.records()
+            for config, stage, gone_on in ((folder.config, "publishing", folder.migrate),
+                                           (folder.embedded, "taking over the topic", folder.migrate_back)):
+                status, said = self.kill_at(folder, config, stage, self.brokers.pids()[number])
+                self.brokers.start_again()
+                self.assertGreaterEqual(status, 0, said)
+                if status != 0:
+                    ended = gone_on("--continue")
+                    if "no move was begun" in str(ended):
+                        ended = gone_on()
+                    self.assertEqual(ended.status, 0, said + str(ended))
+                folder.assert_whole(records)
 
 
 if __name__ == "__main__":
