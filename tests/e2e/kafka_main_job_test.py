@@ -67,6 +67,23 @@ class KafkaMainJob(KafkaCase):
         server.stop()
         self.assert_history_replays()
 
+    # FR-102
+    def test_a_damaged_view_is_set_aside_and_made_anew_by_itself(self):
+        server = self.kafka_server("damaged")
+        runs = {self.hello()}
+        for number, pattern in enumerate(("CURRENT", "MANIFEST-*", "*.sst"), 1):
+            self.assertEqual(server.stop(), 0)
+            damaged = sorted((self.data / "journal").glob(pattern))[0]
+            whole = damaged.read_bytes()
+            damaged.write_bytes(whole[:9] + bytes(byte ^ 0xFF for byte in whole[9:300]) + whole[300:])
+            self.start(server)
+            runs.add(self.hello())
+            self.assertEqual({each["run_id"] for each in self.cli.must("list").value["runs"]}, runs)
+            self.assertEqual(len(list((self.data / "journal").glob("set-aside-*"))), number)
+        self.assert_history_is_good()
+        self.assertEqual(server.stop(), 0)
+        self.assert_history_replays()
+
     def hello(self):
         run = self.cli.must("start", "hello", "--input", '{"count":2,"pause_ms":10}').value["run_id"]
         self.assertEqual(Job(self.cli, run).wait_for_end()["summary"]["status"], "completed")

@@ -24,6 +24,7 @@ namespace kafka = journal::kafka;
 
 constexpr unsigned kReaderThreads = 2;
 constexpr std::int64_t kTopicTimeoutMs = 30'000;
+constexpr std::size_t kRowsAtOnce = 1'000;
 constexpr const char* kAside = "set-aside-";
 
 std::string random_name(base::Random& random) {
@@ -241,7 +242,8 @@ base::Status open_kafka(const StorageOptions& options, Storage& storage) {
   return {};
 }
 
-/// A view that does not fit its topic is kept, unmodified, beside the one that is made anew (J26).
+/// A view that does not fit its topic, or whose files are damaged, is kept, unmodified, beside the one that
+/// is made anew (J26).
 base::Status set_aside(const StorageOptions& options, const base::Error& why) {
   namespace fs = std::filesystem;
   const fs::path view = options.folder.journal();
@@ -261,6 +263,27 @@ base::Status set_aside(const StorageOptions& options, const base::Error& why) {
   return {};
 }
 
+/// Its files, not what they say.
+bool has_damaged_view(const StorageOptions& options) {
+  const auto database = view::Database::open(
+      {.path = options.folder.journal(), .create_if_missing = false, .read_only = true, .log = false});
+  if (!database) return database.error().code == base::Code::record_damaged;
+  for (std::string next;;) {
+    const auto page = (*database)->scan({.first = next, .limit = kRowsAtOnce});
+    if (!page) return page.error().code == base::Code::record_damaged;
+    if (!page->more) return false;
+    next = page->rows.back().key + '\0';
+  }
+}
+
+/// Whether opening fails for what another view would mend: the operator said so, or the topic has all of it.
+bool needs_another_view(const StorageOptions& options, base::Code code) {
+  if (code == base::Code::journal_diverged || code == base::Code::journal_incomplete)
+    return options.config.kafka.accept_loss;
+  return options.config.journal == JournalKind::kafka && code == base::Code::record_damaged &&
+         has_damaged_view(options);
+}
+
 base::Result<Storage> open_kind(const StorageOptions& options) {
   Storage storage;
   const bool on_kafka = options.config.journal == JournalKind::kafka;
@@ -273,9 +296,7 @@ base::Result<Storage> open_kind(const StorageOptions& options) {
 
 base::Result<Storage> open_storage(const StorageOptions& options) {
   auto opened = open_kind(options);
-  if (!opened && options.config.kafka.accept_loss &&
-      (opened.error().code == base::Code::journal_diverged ||
-       opened.error().code == base::Code::journal_incomplete)) {
+  if (!opened && needs_another_view(options, opened.error().code)) {
     if (auto status = set_aside(options, opened.error()); !status) return std::unexpected(status.error());
     opened = open_kind(options);
   }

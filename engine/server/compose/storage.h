@@ -3,7 +3,8 @@
 //
 //   embedded   records and rows in one database of the data folder
 //   kafka      records on a topic; the folder's database is a view of it, made anew when it is gone. While
-//              another engine serves the topic, opening waits (standby.h)
+//              another engine serves the topic, opening waits (standby.h). Files of it that are damaged are
+//              set aside, and it is made anew (FR-102)
 //
 // Thread rule: open from one thread, before anything else; the parts as they say. Ownership: `kinds` and the
 // options' clock and random outlive it. Errors: those of database, journal and topic checks; topic_foreign or

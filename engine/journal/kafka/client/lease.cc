@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::int64_t kAskEveryMs = 500;
 constexpr int kAnswerMs = 5'000;
+/// A question to a coordinator that is gone must not end by its own limit: when another coordinator is found
+/// afterwards, an assertion of the library ends the program (2.0.2). It ends with its client, before that.
+constexpr int kQuestionMs = 12 * kAnswerMs;
 constexpr int kListenMs = 100;
 constexpr std::int64_t kHeartbeats = 4;  // in a session
 constexpr std::string_view kName = "sandglass";
@@ -68,12 +71,7 @@ std::string LeaseHolder::text() const {
 
 base::Result<std::unique_ptr<Lease>> Lease::open(LeaseOptions options) {
   std::unique_ptr<Lease> lease(new Lease(std::move(options)));
-  auto conf = cluster::client_conf(lease->options_.settings);
-  if (!conf) return std::unexpected(conf.error());
-  auto asker = cluster::new_client(RD_KAFKA_PRODUCER, std::move(*conf));
-  if (!asker) return std::unexpected(asker.error());
-  lease->asker_ = std::move(*asker);
-  lease->answers_.reset(rd_kafka_queue_new(lease->asker_.get()));
+  if (auto made = lease->make_asker(); !made) return std::unexpected(made.error());
   lease->thread_ = std::thread([lease = lease.get()] { lease->work(); });
   return lease;
 }
@@ -153,17 +151,37 @@ void Lease::work() {
   leave();
 }
 
+base::Status Lease::make_asker() {
+  answers_.reset();
+  asker_.reset();
+  auto conf = cluster::client_conf(options_.settings);
+  if (!conf) return std::unexpected(conf.error());
+  auto asker = cluster::new_client(RD_KAFKA_PRODUCER, std::move(*conf));
+  if (!asker) return std::unexpected(asker.error());
+  asker_ = std::move(*asker);
+  answers_.reset(rd_kafka_queue_new(asker_.get()));
+  return {};
+}
+
 /// Who is in the group, as its coordinator says.
 void Lease::ask() {
   const AdminOptions admin(rd_kafka_AdminOptions_new(asker_.get(), RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS));
   char problem[256];
-  rd_kafka_AdminOptions_set_request_timeout(admin.get(), kAnswerMs, problem, sizeof problem);
+  rd_kafka_AdminOptions_set_request_timeout(admin.get(), kQuestionMs, problem, sizeof problem);
   const char* groups[] = {options_.group.c_str()};
   rd_kafka_DescribeConsumerGroups(asker_.get(), groups, 1, admin.get(), answers_.get());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
   while (!stopping(0)) {
     rd_kafka_poll(asker_.get(), 0);
-    const cluster::Event event(rd_kafka_queue_poll(answers_.get(), kListenMs));
-    if (event) return take_answer(event.get());
+    {
+      const cluster::Event event(rd_kafka_queue_poll(answers_.get(), kListenMs));
+      if (event) return take_answer(event.get());
+    }
+    if (std::chrono::steady_clock::now() < until) continue;
+    base::log(base::LogLevel::info, "kafka_lease_waits",
+              {{"reason", "no answer of the group's coordinator"}});
+    if (auto made = make_asker(); !made) fail(made.error());
+    return;
   }
 }
 

@@ -76,6 +76,7 @@ class Lease {
  private:
   explicit Lease(LeaseOptions options) : options_(std::move(options)) {}
   void work();
+  base::Status make_asker();
   void ask();
   void take_answer(const rd_kafka_event_t* event);
   void join();
