@@ -156,6 +156,25 @@ std::unique_ptr<const Describer> describer_for(std::shared_ptr<const engine::fol
                                                     {10, "DestroyStarted"},
                                                     {11, "SandboxGone"}},
                                               "PoolState");
+    case core::StreamKind::schedule:
+      return std::make_unique<ProtoDescriber>(kind,
+                                              Names{{1, "ScheduleCreated"},
+                                                    {2, "ScheduleUpdated"},
+                                                    {3, "SchedulePaused"},
+                                                    {4, "ScheduleResumed"},
+                                                    {5, "ScheduleDeleted"},
+                                                    {6, "WakeSet"},
+                                                    {7, "PlanAsked"},
+                                                    {8, "PlanTaken"},
+                                                    {9, "PlanFailed"},
+                                                    {10, "MomentsSkipped"},
+                                                    {11, "Fired"},
+                                                    {12, "BackfillAsked"},
+                                                    {13, "ScheduledRunStarted"},
+                                                    {14, "ScheduledRunLost"},
+                                                    {15, "ScheduledRunStopped"},
+                                                    {16, "ScheduledRunEnded"}},
+                                              "ScheduleState");
     default:
       return std::make_unique<BareDescriber>(kind);
   }
