@@ -57,6 +57,8 @@ struct Backend {
   /// The journal's files as they are now: their folder below the data folder, removed with the object. May
   /// block for seconds.
   std::function<base::Result<std::shared_ptr<const std::string>>()> checkpoint;
+  /// Where a step is that workers carry out; nothing for others. On the loop's thread.
+  std::function<std::optional<std::string>(const core::StreamId&, const std::string& path)> step_place;
   /// May block for seconds if `checks` is asked for.
   std::function<void(::sandglass::v1::StatusReply&, bool checks)> fill_status;
   /// Lets the gate see a changed identity stream, then calls its argument.

@@ -324,13 +324,22 @@ void EngineMethods::get_run(const Caller& caller, const v1::GetRunRequest& reque
         if (!facts && is_damage(facts.error()))
           return get_damaged_run(caller, *core::StreamId::parse(run_id), facts.error(), std::move(answer));
         if (!facts) return answer(std::unexpected(facts.error()));
-        backend_.pool.run([this, caller, is_damage, facts = std::move(*facts),
+        std::map<std::string, std::string> places;
+        for (const auto& [path, step] : facts->state().steps) {
+          if (auto place = backend_.step_place ? backend_.step_place(facts->stream, path) : std::nullopt)
+            places.emplace(path, std::move(*place));
+        }
+        backend_.pool.run([this, caller, is_damage, places = std::move(places), facts = std::move(*facts),
                            answer = std::move(answer)]() mutable {
           const fold::AnyKind& kind = *backend_.kinds.find(core::StreamKind::run);
           auto detail = read_detail(backend_.reader, kind, facts.stream, facts.state(), facts.head);
           if (!detail && is_damage(detail.error()))
             return get_damaged_run(caller, facts.stream, detail.error(), std::move(answer));
           if (!detail) return answer(std::move(detail));
+          for (auto& step : *detail->mutable_steps()) {
+            if (const auto place = places.find(step.path()); place != places.end())
+              step.set_status(place->second);
+          }
           v1::ListApprovalsRequest of_run;
           of_run.set_run_id(facts.stream.text());
           of_run.set_ended_too(true);

@@ -9,9 +9,10 @@
 #include <utility>
 
 #include "engine/api/listener.h"
+#include "engine/api/rpc_status.h"
+#include "engine/api/worker_service.h"
 #include "engine/base/unique_fd.h"
 #include "schemas/sandglass/v1/api_service.grpc.pb.h"
-#include "schemas/sandglass/v1/error.pb.h"
 
 namespace sandglass::engine::api {
 
@@ -22,55 +23,6 @@ constexpr int kIdleMs = 60'000;  // without a call; clients connect again by the
 using base::Code;
 using identity::Call;
 using Context = grpc::CallbackServerContext;
-
-grpc::StatusCode status_code(Code code) {
-  switch (code) {
-    case Code::unauthenticated:
-      return grpc::StatusCode::UNAUTHENTICATED;
-    case Code::permission_denied:
-      return grpc::StatusCode::PERMISSION_DENIED;
-    case Code::not_found:
-    case Code::artifact_missing:
-    case Code::workflow_unknown:
-    case Code::query_unknown:
-    case Code::update_unknown:
-      return grpc::StatusCode::NOT_FOUND;
-    case Code::already_exists:
-    case Code::run_exists:
-      return grpc::StatusCode::ALREADY_EXISTS;
-    case Code::invalid_argument:
-    case Code::payload_invalid:
-    case Code::record_too_large:
-    case Code::path_refused:
-      return grpc::StatusCode::INVALID_ARGUMENT;
-    case Code::unavailable:
-    case Code::outcome_unknown:
-      return grpc::StatusCode::UNAVAILABLE;
-    case Code::overloaded:
-      return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case Code::cancelled:
-      return grpc::StatusCode::CANCELLED;
-    case Code::internal:
-      return grpc::StatusCode::INTERNAL;
-    default:
-      return grpc::StatusCode::FAILED_PRECONDITION;
-  }
-}
-
-grpc::Status to_status(const base::Error& error) {
-  v1::Error details;
-  details.set_code(static_cast<std::uint32_t>(error.code));
-  details.set_name(std::string(base::name_of(error.code)));
-  details.set_message(error.message);
-  return {status_code(error.code), error.message, details.SerializeAsString()};
-}
-
-std::optional<std::string_view> authorization_of(const Context& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found == metadata.end()) return std::nullopt;
-  return std::string_view(found->second.data(), found->second.size());
-}
 
 /// What a request is about, by whichever of these fields it has.
 template <class Request>
@@ -278,6 +230,7 @@ struct RpcServer::Impl {
   Impl(Gate& gate, Methods* methods, RefusalLog& refusals) : service(gate, methods, refusals) {}
 
   Service service;
+  std::unique_ptr<grpc::Service> workers;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Listener> listener;  // hands on to the server, hence ends before it
 };
@@ -288,8 +241,15 @@ RpcServer::~RpcServer() {
 }
 
 base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& options, Gate& gate,
-                                                          Methods* methods, RefusalLog& refusals) {
+                                                          Methods* methods, RefusalLog& refusals,
+                                                          dispatch::WorkerPool* workers) {
   auto impl = std::make_unique<Impl>(gate, methods, refusals);
+  if (workers != nullptr) {
+    impl->workers =
+        worker_service(gate, *workers, [&refusals](const Caller& caller, const base::Error& error) {
+          refusals.refused(caller, {.call = Call::work}, error);
+        });
+  }
   auto listener = Listener::open({.socket = options.socket, .tcp = options.tcp});
   if (!listener) return std::unexpected(listener.error());
   impl->listener = std::move(*listener);
@@ -299,6 +259,7 @@ base::Result<std::unique_ptr<RpcServer>> RpcServer::start(const RpcOptions& opti
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   builder.RegisterService(&impl->service);
+  if (impl->workers) builder.RegisterService(impl->workers.get());
   impl->server = builder.BuildAndStart();
   if (!impl->server) return base::fail(Code::internal, "the RPC server does not start");
   impl->listener->start([server = impl->server.get()](base::UniqueFd fd) {

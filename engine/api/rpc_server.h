@@ -9,6 +9,7 @@
 #include "engine/api/methods.h"
 #include "engine/api/refusal_log.h"
 #include "engine/base/result.h"
+#include "engine/dispatch/worker_pool.h"
 
 namespace sandglass::engine::api {
 
@@ -21,9 +22,11 @@ struct RpcOptions {
 /// Thread rule: start and stop from one thread. Ownership: gate, methods and refusals outlive it.
 class RpcServer {
  public:
-  /// Without `methods` the gate must admit nobody. Errors: address_in_use, io_error.
+  /// Without `workers` there is no service for them. Without `methods` the gate must admit nobody. Errors:
+  /// address_in_use, io_error.
   static base::Result<std::unique_ptr<RpcServer>> start(const RpcOptions& options, Gate& gate,
-                                                        Methods* methods, RefusalLog& refusals);
+                                                        Methods* methods, RefusalLog& refusals,
+                                                        dispatch::WorkerPool* workers = nullptr);
   ~RpcServer();
 
   /// No new calls; waits for those under way at most so long, then breaks them off.

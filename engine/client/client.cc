@@ -1,6 +1,5 @@
 #include "engine/client/client.h"
 
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 
@@ -10,9 +9,9 @@
 #include "engine/base/hash.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/unique_fd.h"
+#include "engine/client/channel.h"
 #include "engine/client/tree_walk.h"
 #include "schemas/sandglass/v1/api_service.grpc.pb.h"
-#include "schemas/sandglass/v1/error.pb.h"
 
 namespace sandglass::engine::client {
 
@@ -22,47 +21,13 @@ using base::Code;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kMaxMessageBytes = 64 << 20;
 constexpr int kRetryPauseMs = 50;
 constexpr int kConnectWaitMs = 200;
-constexpr std::size_t kMaxSocketPath = 100;
-
-base::Error to_error(const grpc::Status& status) {
-  api::Error details;
-  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
-    return {static_cast<Code>(details.code()), details.message()};
-  }
-  switch (status.error_code()) {
-    case grpc::StatusCode::UNAVAILABLE:
-      return {Code::engine_unreachable, "no engine answers: " + status.error_message()};
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return {Code::unauthenticated, status.error_message()};
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return {Code::timed_out, "the engine did not answer in time"};
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return {Code::overloaded, status.error_message()};
-    case grpc::StatusCode::CANCELLED:  // not by us: the engine has ended meanwhile
-      return {Code::outcome_unknown,
-              "the engine ended before it had answered; retry with the same request id"};
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return {Code::invalid_argument, "the engine does not know this call; it is of another version"};
-    default:
-      return {Code::internal, status.error_message()};
-  }
-}
 
 /// Whether the same call may be answered when it is made again.
 bool may_come_back(const base::Error& error) {
   return error.code == Code::engine_unreachable || error.code == Code::unavailable ||
          error.code == Code::outcome_unknown;
-}
-
-/// A socket path longer than sun_path is reached through a descriptor of its folder.
-std::string socket_target(const std::string& path, base::UniqueFd& folder) {
-  if (path.size() <= kMaxSocketPath) return "unix:" + path;
-  const auto slash = path.rfind('/');
-  folder.reset(open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  return "unix:/proc/self/fd/" + std::to_string(folder.get()) + path.substr(slash);
 }
 
 }  // namespace
@@ -94,17 +59,7 @@ void Stop::stop() {
 
 struct Client::Impl {
   explicit Impl(ConnectOptions connect) : options(std::move(connect)) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // how long one attempt may take
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    const std::string scheme = options.address.starts_with('[') ? "ipv6:" : "ipv4:";
-    const std::string target =
-        options.address.empty() ? socket_target(options.socket, socket_folder) : scheme + options.address;
-    channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+    channel = open_channel(options, socket_folder);
     stub = api::Sandglass::NewStub(channel);
   }
 

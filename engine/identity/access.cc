@@ -41,6 +41,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {Call::query_run, "query a run", kRunners | Role::auditor},
     {Call::update_run, "update a run", kRunners},
     {Call::count_runs, "count runs", kReaders},
+    {Call::work, "carry out steps", static_cast<Roles>(Role::worker)},
 });
 
 const Rule& rule(Call call) {

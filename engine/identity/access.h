@@ -35,6 +35,7 @@ enum class Call : std::uint8_t {
   query_run,
   update_run,
   count_runs,
+  work,
 };
 
 std::string_view name_of(Call call);

@@ -75,15 +75,19 @@ inline BenchStorage open_embedded(const fold::Registry& /*kinds*/, const std::st
 
 class BenchEngine {
  public:
-  explicit BenchEngine(bool threaded, const OpenStorage& open = open_embedded) : folder_("/var/tmp") {
+  /// With `workers` the steps are theirs: whoever brings them lets them connect.
+  explicit BenchEngine(bool threaded, const OpenStorage& open = open_embedded,
+                       dispatch::WorkerPool* workers = nullptr)
+      : folder_("/var/tmp"), elsewhere_(workers != nullptr) {
     kinds_.add(std::make_shared<BenchRunKind>());
     register_partition_kind(kinds_);
     workflows_.add("steps", "1", steps_in_a_row);
-    activities_.add("noop", std::make_shared<dispatch::FunctionActivity>(at_once_, [this](const auto&) {
-                      ++steps;
-                      if (on_step) on_step();
-                      return core::ActivityResult{.bytes = "null"};
-                    }));
+    if (!elsewhere_)
+      activities_.add("noop", std::make_shared<dispatch::FunctionActivity>(at_once_, [this](const auto&) {
+                        ++steps;
+                        if (on_step) on_step();
+                        return core::ActivityResult{.bytes = "null"};
+                      }));
     storage_ = open(kinds_, folder_.path(), wakeup_.on_news());
     reads_ = std::make_unique<ViewReads>(*storage_.view);
     const auto tenant_key = [](const std::string&) { return std::string("key"); };
@@ -96,7 +100,7 @@ class BenchEngine {
     dispatcher_ = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
         activities_, nullptr, *reads_, clock_,
         [](const core::StreamId& stream) { return core::DigestKey("key", stream.bytes()); },
-        wakeup_.on_news()});
+        wakeup_.on_news(), nullptr, workers});
     set_ = *ShardSet::open({.partitions = kBenchPartitions},
                            {kinds_, *storage_.view, *reads_, *storage_.journal, *activator_, *dispatcher_});
   }
@@ -123,6 +127,7 @@ class BenchEngine {
     const Now now{clock_.wall_ms(), clock_.monotonic_ns()};
     const bool worked = set_->poll(now);
     SG_CHECK(!set_->lost(), set_->lost()->message);
+    if (elsewhere_) steps = dispatcher_->counters().started;
     if (!worked) wakeup_.sleep(std::chrono::milliseconds(1));
   }
 
@@ -134,6 +139,7 @@ class BenchEngine {
 
  private:
   tests::support::TempFolder folder_;
+  const bool elsewhere_;
   base::SystemClock clock_;
   base::Wakeup wakeup_;
   AtOnce at_once_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <ctime>
 #include <future>
 #include <limits>
 #include <map>
@@ -21,6 +23,7 @@
 #include "engine/base/steady_clock.h"
 #include "engine/base/system_ports.h"
 #include "engine/base/take_over.h"
+#include "engine/base/text.h"
 #include "engine/base/wakeup.h"
 #include "engine/blob/files/store.h"
 #include "engine/dispatch/local_dispatcher.h"
@@ -44,6 +47,15 @@ namespace {
 using base::Code;
 
 constexpr const char* kVersion = "0.1.0";
+
+std::string utc_text(std::int64_t wall_ms) {
+  const std::time_t seconds = wall_ms / 1000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
 
 void add_check(::sandglass::v1::StatusReply& status, const Check& found) {
   auto& check = *status.add_checks();
@@ -88,6 +100,7 @@ struct Engine::Parts {
   std::unique_ptr<dispatch::GuardedRunner> runner;  // tasks, each marked as the step that gave it
   std::unique_ptr<Work> work;
   std::unique_ptr<workflow::ThreadedActivator> activator;
+  std::unique_ptr<dispatch::WorkerPool> workers;
   std::unique_ptr<dispatch::LocalDispatcher> dispatcher;
   api::Gate gate;
   std::unique_ptr<api::Backend> backend;
@@ -107,6 +120,7 @@ struct Engine::Parts {
   StandbyPorts standby_ports(const OpenPorts& ports);
   base::Status open_storage(const OpenPorts& ports);
   base::Result<std::unique_ptr<shard::ShardSet>> open_shards();
+  void open_dispatcher();
   base::Status open_loop(base::UniqueFd effect, std::function<void(const base::Error&)> on_lost);
   base::Status open_api();
   std::optional<base::Error> damage_of(const core::StreamId& stream) const;
@@ -115,7 +129,10 @@ struct Engine::Parts {
   /// finished.
   std::uint64_t count_open_runs(std::uint64_t enough) const;
   bool anything_in_flight() const;
-  void fill_status(::sandglass::v1::StatusReply& status, bool checks) const;
+  /// On the loop's thread.
+  std::optional<std::string> step_place(const core::StreamId& stream, const std::string& path) const;
+  void fill_status(::sandglass::v1::StatusReply& status, bool checks);
+  void add_queue_checks(::sandglass::v1::StatusReply& status);
 };
 
 api::RpcOptions Engine::Parts::rpc_options() const {
@@ -203,6 +220,20 @@ base::Result<std::unique_ptr<shard::ShardSet>> Engine::Parts::open_shards() {
        }});
 }
 
+void Engine::Parts::open_dispatcher() {
+  workers = std::make_unique<dispatch::WorkerPool>(clock, dispatch::WorkerSettings{});
+  dispatcher = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
+      .activities = work->activities(),
+      .operations = work->operations(),
+      .reads = *reads,
+      .clock = clock,
+      .digest_key =
+          [this](const core::StreamId& stream) { return core::DigestKey(tenant_key, stream.text()); },
+      .on_news = [this] { loop.wake(); },
+      .running = slots.get(),
+      .workers = workers.get()});
+}
+
 base::Status Engine::Parts::open_loop(base::UniqueFd effect,
                                       std::function<void(const base::Error&)> on_lost) {
   auto opened_slots = workflow::SlotFile::open(folder.file("run/slots"));
@@ -221,15 +252,7 @@ base::Status Engine::Parts::open_loop(base::UniqueFd effect,
       work->workflows(), [this](const std::string&) { return tenant_key; }, clock,
       workflow::ThreadedActivatorOptions{
           .wake = [this] { loop.wake(); }, .slots = slots, .exhausted = on_lost});
-  dispatcher = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
-      .activities = work->activities(),
-      .operations = work->operations(),
-      .reads = *reads,
-      .clock = clock,
-      .digest_key =
-          [this](const core::StreamId& stream) { return core::DigestKey(tenant_key, stream.text()); },
-      .on_news = [this] { loop.wake(); },
-      .running = slots.get()});
+  open_dispatcher();
   auto shards = open_shards();
   if (!shards) return std::unexpected(shards.error());
   loop.start(std::move(*shards),
@@ -262,6 +285,8 @@ base::Status Engine::Parts::open_api() {
                    .found_damaged = [this](const core::StreamId& stream,
                                            const base::Error& damage) { found_damaged(stream, damage); },
                    .checkpoint = [this] { return checkpoints->make(); },
+                   .step_place = [this](const core::StreamId& stream,
+                                        const std::string& path) { return step_place(stream, path); },
                    .fill_status = [this](::sandglass::v1::StatusReply& status,
                                          bool checks) { fill_status(status, checks); },
                    .identities_changed =
@@ -270,9 +295,10 @@ base::Status Engine::Parts::open_api() {
                        }});
   methods = api::engine_methods(*backend);
   refusals = std::make_unique<api::RefusalLog>(loop, clock, tenant_key);
-  auto started = api::RpcServer::start(rpc_options(), gate, methods.get(), *refusals);
+  auto started = api::RpcServer::start(rpc_options(), gate, methods.get(), *refusals, workers.get());
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
+  workers->opened();
   return {};
 }
 
@@ -315,7 +341,32 @@ bool Engine::Parts::anything_in_flight() const {
   return false;
 }
 
-void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool checks) const {
+std::optional<std::string> Engine::Parts::step_place(const core::StreamId& stream,
+                                                     const std::string& path) const {
+  const auto place = dispatcher->whereabouts(stream, path);
+  if (!place) return std::nullopt;
+  return place->text + " since " + utc_text(place->since_ms);
+}
+
+/// E13, E14: what waits for workers, how long, and whether anybody serves it.
+void Engine::Parts::add_queue_checks(::sandglass::v1::StatusReply& status) {
+  const auto promise = std::make_shared<std::promise<std::vector<dispatch::QueueView>>>();
+  auto answer = promise->get_future();
+  loop.post([this, promise](shard::ShardSet&) { promise->set_value(workers->queues()); });
+  if (answer.wait_for(std::chrono::seconds(2)) != std::future_status::ready) return;
+  for (const dispatch::QueueView& queue : answer.get()) {
+    std::string detail = std::to_string(queue.workers) + " workers, " + std::to_string(queue.out) +
+                         " steps with them, " + std::to_string(queue.waiting) + " waiting";
+    if (queue.oldest_ms != 0) detail += " since " + utc_text(queue.oldest_ms);
+    const bool unserved = queue.workers == 0 && queue.waiting != 0;
+    if (unserved) detail += "; start a worker of " + queue.name;
+    add_check(status, {.name = "steps of " + base::escape_for_terminal(queue.name),
+                       .verdict = unserved ? "missing" : "works",
+                       .detail = base::escape_for_terminal(detail)});
+  }
+}
+
+void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool checks) {
   const auto counters = gate.counters();
   status.set_version(kVersion);
   status.set_pid(getpid());
@@ -338,6 +389,7 @@ void Engine::Parts::fill_status(::sandglass::v1::StatusReply& status, bool check
   add_check(status, separation);
   if (publisher)
     add_check(status, publishing_check(publisher->status(), config.kafka, *storage.view, storage.meta));
+  add_queue_checks(status);
   work->fill_status(status);
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
 
 #include "engine/dispatch/function_activity.h"
 #include "engine/workflow/context.h"
@@ -32,6 +33,34 @@ core::ActivityResult greet(const core::ActivityCall& call) {
   return {.bytes = greeting.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
+std::string text_of(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key].is_string()
+             ? object[key].get<std::string>()
+             : std::string();
+}
+
+/// What `policy` says of the steps; what it does not say stays as it is.
+run::StepOptions policy_of(const Json& policy) {
+  run::StepOptions options;
+  const auto number = [&policy](const char* key, auto& out) {
+    if (policy.is_object() && policy.contains(key) && policy[key].is_number_unsigned())
+      out = policy[key].get<std::remove_reference_t<decltype(out)>>();
+  };
+  number("max_attempts", options.retry.max_attempts);
+  number("initial_interval_ms", options.retry.initial_interval_ms);
+  number("start_to_close_ms", options.start_to_close_ms);
+  number("schedule_to_start_ms", options.schedule_to_start_ms);
+  number("schedule_to_close_ms", options.schedule_to_close_ms);
+  number("heartbeat_ms", options.heartbeat_ms);
+  number("priority", options.priority);
+  options.queue = text_of(policy, "queue");
+  if (policy.is_object() && policy.contains("non_retryable") && policy["non_retryable"].is_array()) {
+    for (const Json& type : policy["non_retryable"])
+      if (type.is_string()) options.non_retryable.push_back(type.get<std::string>());
+  }
+  return options;
+}
+
 Task<Result<Json>> hello(Context& ctx, Json input) {
   const bool is_object = input.is_object();
   const std::string name = is_object && input.contains("name") && input["name"].is_string()
@@ -47,6 +76,10 @@ Task<Result<Json>> hello(Context& ctx, Json input) {
     co_return base::fail(Code::invalid_argument,
                          "hello takes a count from 1 to 10,000 and a pause_ms of 0 or more");
   }
+  const std::string workers = text_of(input, "activity");
+  const std::string activity = workers.empty() ? "hello.greet" : workers;
+  const run::StepOptions options =
+      policy_of(is_object && input.contains("policy") ? input["policy"] : Json(nullptr));
   Json greetings = Json::array();
   std::int64_t greeted = 0;
   const auto progress = ctx.on_query(
@@ -62,8 +95,13 @@ Task<Result<Json>> hello(Context& ctx, Json input) {
         if (greeting) greetings.push_back(*greeting);
         co_return greeting;
       });
+  const auto step_input = [&](std::int64_t i) {
+    Json value{{"name", name}, {"number", i}};
+    if (is_object && input.contains("ms")) value["ms"] = input["ms"];
+    return value;
+  };
   for (std::int64_t i = 1; i <= count; ++i) {
-    auto greeting = co_await ctx.step("greet", "hello.greet", Json{{"name", name}, {"number", i}});
+    auto greeting = co_await ctx.step("greet", activity, step_input(i), options);
     if (!greeting) co_return std::unexpected(greeting.error());
     greetings.push_back(std::move(*greeting));
     greeted = i;
