@@ -50,7 +50,9 @@ class Broker {
   virtual void init() = 0;
   /// A transaction begins. Refused: an event says why.
   virtual bool begin() = 0;
+  /// Lies until send() lets all that was produced go together.
   virtual Taken produce(const Message& message, std::uint64_t token) = 0;
+  virtual void send() = 0;
   /// Nothing may be undelivered.
   virtual void commit() = 0;
 

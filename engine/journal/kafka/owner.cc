@@ -11,16 +11,15 @@ namespace sandglass::engine::journal::kafka {
 namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
-/// With so many messages on their way librdkafka sends no others, and asks itself without a pause whether it
-/// may: what comes meanwhile is kept back here, and goes together.
+/// With so many messages on their way librdkafka sends no others: what comes meanwhile is kept back here, and
+/// goes together.
 constexpr std::size_t kMostUndelivered = 5;
 constexpr std::uint64_t kFillerToken = 0;  // sequences begin at 1
 constexpr const char* kEnded = "the ownership of the partition has ended";
 
 }  // namespace
 
-/// Encodes at once, so that the messages of a batch are handed over in one go: the client's thread sends what
-/// it sees, and a request for the first of them alone costs as much as one for all.
+/// Encodes at once: while a batch is kept back there is time for it.
 void Owner::submit(Ticket ticket, Batch batch) {
   Waiting waiting{.ticket = ticket, .batch = std::move(batch)};
   waiting.messages.reserve(waiting.batch.records.size());
@@ -55,7 +54,8 @@ void Owner::take(const BrokerEvent& event, base::MonotonicNs now_ns) {
 }
 
 void Owner::step(base::MonotonicNs now_ns, std::vector<Completed>& completed) {
-  if (!over_) produce_waiting(now_ns);  // first: the brokers work on it while the view is written
+  if (!over_) produce_waiting(now_ns);
+  broker_.send();  // first: the brokers work on it while the view is written
   apply_whole(completed);
   if (!over_) {
     if (state_ == State::open && publish_due(now_ns)) state_ = State::draining;

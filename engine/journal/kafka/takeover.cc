@@ -113,6 +113,7 @@ void Takeover::step(const Now& now) {
               " is: a transaction of another producer hangs in the topic. Kafka's kafka-transactions.sh "
               "find-hanging names it, and abort ends it"});
   }
+  broker_.send();
 }
 
 // ---- the fence

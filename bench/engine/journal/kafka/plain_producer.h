@@ -26,7 +26,7 @@ class PlainProducer {
     topic_.reset(rd_kafka_topic_new(client_.get(), topic.c_str(), nullptr));
   }
 
-  void produce(const Message& message) {
+  void produce(const Message& message, core::PartitionId partition = 0) {
     rd_kafka_headers_t* headers = rd_kafka_headers_new(message.headers.size());
     for (const Header& header : message.headers) {
       rd_kafka_header_add(headers, header.name.data(), static_cast<ssize_t>(header.name.size()),
@@ -34,7 +34,7 @@ class PlainProducer {
     }
     const rd_kafka_vu_t parts[] = {
         {.vtype = RD_KAFKA_VTYPE_RKT, .u = {.rkt = topic_.get()}},
-        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u = {.i32 = 0}},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u = {.i32 = partition}},
         {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u = {.i = RD_KAFKA_MSG_F_COPY}},
         {.vtype = RD_KAFKA_VTYPE_KEY,
          .u = {.mem = {const_cast<char*>(message.key.data()), message.key.size()}}},

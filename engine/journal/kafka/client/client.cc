@@ -30,6 +30,9 @@ class PartitionBroker final : public Broker {
   Taken produce(const Message& message, std::uint64_t token) override {
     return producer_ ? producer_->produce(message, token) : Taken::refused;
   }
+  void send() override {
+    if (producer_) producer_->send();
+  }
   void commit() override {
     if (producer_) producer_->commit();
   }

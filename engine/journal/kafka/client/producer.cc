@@ -15,6 +15,12 @@ namespace {
 constexpr int kPieceMs = 500;
 /// So soon it is seen that the brokers are still ending the former owner's transaction.
 constexpr int kInitPieceMs = 10;
+/// librdkafka's thread would send the first message of many as soon as it sees it, keep back the others of
+/// the partition until it is acknowledged, and ask itself meanwhile without a pause whether they may go. So
+/// messages linger, until a flush, during which none does. It is in force until that thread has had the time
+/// to look; if that was not enough, they go when they have lingered.
+constexpr const char* kLingerMs = "5";
+constexpr int kSendMs = 2;
 
 struct ErrorDeleter {
   void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
@@ -67,7 +73,7 @@ base::Result<Producer::Handles> Producer::make() const {
       {"transactional.id", options_.journal_id + "-" + std::to_string(partition_)},
       {"transaction.timeout.ms", std::to_string(options_.transaction_timeout_ms)},
       {"message.timeout.ms", std::to_string(options_.delivery_timeout_ms)},
-      {"linger.ms", "0"},
+      {"linger.ms", kLingerMs},
       {"retry.backoff.ms", "20"},
       {"reconnect.backoff.ms", "20"},
       {"reconnect.backoff.max.ms", "1000"},
@@ -107,7 +113,7 @@ Producer::~Producer() {
 void Producer::call(Call wanted) {
   {
     const std::lock_guard lock(mutex_);
-    call_ = wanted;
+    if (wanted != Call::send || !call_) call_ = wanted;  // the others send, too
   }
   wanted_.notify_one();
 }
@@ -119,6 +125,11 @@ void Producer::work() {
     if (stopping_) return;
     const Call wanted = *std::exchange(call_, std::nullopt);
     lock.unlock();
+    if (wanted == Call::send) {
+      rd_kafka_flush(handles_.client.get(), kSendMs);  // what is delivered meanwhile, poll() takes
+      lock.lock();
+      continue;
+    }
     auto answer = carry_out(wanted);
     lock.lock();
     if (!answer) return;  // given up
@@ -211,12 +222,19 @@ Taken Producer::produce(const Message& message, std::uint64_t token) {
       {.vtype = RD_KAFKA_VTYPE_HEADERS, .u = {.headers = headers}},
       {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u = {.ptr = reinterpret_cast<void*>(token)}}};
   const Failed failed(rd_kafka_produceva(handles_.client.get(), parts, std::size(parts)));
-  if (!failed) return Taken::yes;  // the headers are librdkafka's now
+  if (!failed) {
+    unsent_ = true;
+    return Taken::yes;  // the headers are librdkafka's now
+  }
   rd_kafka_headers_destroy(headers);
   const rd_kafka_resp_err_t error = rd_kafka_error_code(failed.get());
   if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) return Taken::full;
   fail(error, "produce");
   return Taken::refused;
+}
+
+void Producer::send() {
+  if (std::exchange(unsent_, false)) call(Call::send);
 }
 
 void Producer::take_reports(rd_kafka_event_t* event, std::vector<BrokerEvent>& events) {

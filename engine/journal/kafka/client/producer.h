@@ -29,10 +29,11 @@ class Producer {
   void commit() { call(Call::commit); }
   bool begin();
   Taken produce(const Message& message, std::uint64_t token);
+  void send();
   void poll(std::vector<BrokerEvent>& events);
 
  private:
-  enum class Call : std::uint8_t { init, commit };
+  enum class Call : std::uint8_t { init, commit, send };
   /// What a librdkafka producer is used by.
   struct Handles {
     cluster::Client client;
@@ -58,6 +59,7 @@ class Producer {
   Handles handles_;           // until it is initialised, of `caller_`
   int pause_ms_ = 0;          // before the next one is made; of `caller_`
   bool initialised_ = false;  // as poll() has told
+  bool unsent_ = false;       // something was produced since send()
   std::optional<BrokerEvent> failure_;
   bool failure_told_ = false;
 

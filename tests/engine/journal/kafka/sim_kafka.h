@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,8 +91,12 @@ class SimBroker final : public Broker {
   Taken produce(const Message& message, std::uint64_t token) override {
     if (ended_) return Taken::refused;
     if (log_.chance(faults_.full_per_mille)) return Taken::full;
-    sent_.push_back({.what = Sent::What::produce, .token = token, .message = message});
+    produced_.push_back({.what = Sent::What::produce, .token = token, .message = message});
     return Taken::yes;
+  }
+  void send() override {
+    if (!ended_) std::ranges::move(produced_, std::back_inserter(sent_));
+    produced_.clear();
   }
   void commit() override { sent_.push_back({.what = Sent::What::commit}); }
   void read(Reading reading, std::int64_t from, std::uint64_t token) override {
@@ -189,6 +194,7 @@ class SimBroker final : public Broker {
   SimFaults faults_;
   std::uint64_t epoch_ = 0;
   bool ended_ = false;
+  std::vector<Sent> produced_;  // and not yet sent
   std::deque<Sent> sent_;
   std::deque<BrokerEvent> answers_;
   Read reads_[2];

@@ -48,6 +48,7 @@ void leave_again_and_again(const std::string& bootstrap, const std::string& topi
     ASSERT_TRUE(wait_for_event(**broker, BrokerEvent::What::initialised));
     ASSERT_TRUE((*broker)->begin());
     ASSERT_EQ((*broker)->produce(encode_filler(id), 0), Taken::yes);
+    (*broker)->send();
     volatile std::uint64_t spin = 0;
     for (std::uint64_t spins = base::draw_below(random, kMostSpins); spin < spins;) spin = spin + 1;
   }
