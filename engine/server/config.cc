@@ -334,6 +334,30 @@ YamlHandler kafka_mapping(YamlProblems& problems, Config& config) {
         read_number("kafka.publish_interval_ms", problems, kafka.publish_interval_ms, 10, 60'000)}});
 }
 
+/// Names and a whole number each.
+YamlHandler read_numbers(const std::string& path, YamlProblems& problems,
+                         std::map<std::string, double, std::less<>>& out) {
+  return [=, &problems, &out](const YAML::Node& node) {
+    if (!node.IsMap()) return problems.add(node, "'" + path + "' must be a mapping (name: number)");
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar() || entry.first.Scalar().empty())
+        return problems.add(entry.first, "a key of '" + path + "' must be a name");
+      std::uint32_t value = 0;
+      read_number(path + "." + entry.first.Scalar(), problems, value, 1, 1'000'000)(entry.second);
+      if (!out.emplace(entry.first.Scalar(), value).second)
+        problems.add(entry.first, "'" + path + "." + entry.first.Scalar() + "' is there twice; remove one");
+    }
+  };
+}
+
+YamlHandler workers_mapping(YamlProblems& problems, Config& config) {
+  WorkerLimits& workers = config.workers;
+  return mapping("workers", problems,
+                 {{"lease_ms", read_number("workers.lease_ms", problems, workers.lease_ms, 1000, 600'000)},
+                  {"per_second", read_numbers("workers.per_second", problems, workers.per_second)},
+                  {"weights", read_numbers("workers.weights", problems, workers.weights)}});
+}
+
 void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
   Limits& limits = config.limits;
   const auto number = [&](const std::string& path, auto& out, std::uint64_t least, std::uint64_t most) {
@@ -385,6 +409,7 @@ void read_top(const YAML::Node& root, YamlProblems& problems, Config& config) {
             "effects", problems,
             {{"max_in_flight", number("effects.max_in_flight", config.effects.max_in_flight, 1, 4096)},
              {"max_per_target", number("effects.max_per_target", config.effects.max_per_target, 1, 4096)}})},
+       {"workers", workers_mapping(problems, config)},
        {"sandbox",
         mapping("sandbox", problems,
                 {{"disk_floor_mib",

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -102,6 +103,13 @@ struct ProcessSettings {
   std::uint32_t first_uid = (1U << 19) - 256;
 };
 
+/// `workers`: of steps that processes elsewhere carry out (E13).
+struct WorkerLimits {
+  std::uint32_t lease_ms = 10'000;  // how long a worker that is away, or silent, keeps what it has
+  std::map<std::string, double, std::less<>> per_second;  // of queues; not named: no limit
+  std::map<std::string, double, std::less<>> weights;     // of tenants; not named: 1
+};
+
 struct Config {
   std::string listen_tcp;  // "127.0.0.1:7233"; empty: the Unix socket in the data folder only
   Limits limits;
@@ -115,6 +123,7 @@ struct Config {
   KafkaSettings kafka;
   EngineSettings engine;
   EffectSettings effects;
+  WorkerLimits workers;
   SandboxSettings sandbox;
   ProcessSettings processes;
 };

@@ -221,7 +221,10 @@ base::Result<std::unique_ptr<shard::ShardSet>> Engine::Parts::open_shards() {
 }
 
 void Engine::Parts::open_dispatcher() {
-  workers = std::make_unique<dispatch::WorkerPool>(clock, dispatch::WorkerSettings{});
+  workers = std::make_unique<dispatch::WorkerPool>(
+      clock, dispatch::WorkerSettings{.lease_ms = config.workers.lease_ms,
+                                      .rates = config.workers.per_second,
+                                      .weights = config.workers.weights});
   dispatcher = std::make_unique<dispatch::LocalDispatcher>(dispatch::DispatchPorts{
       .activities = work->activities(),
       .operations = work->operations(),

@@ -35,6 +35,7 @@ network:
   limits: {connections: 5, sent_bytes_per_host: 1000}
   resolvers: [9.9.9.9, "[2620:fe::fe]:53"]
 engine: {partitions: 2}
+workers: {lease_ms: 3000, per_second: {image.resize: 20}, weights: {acme: 3}}
 sandbox:
   lease_ms: 4000
   adopt_grace_ms: 3000
@@ -60,6 +61,9 @@ sandbox:
   EXPECT_EQ(config->allow[0].ports, std::vector<std::uint16_t>{443});
   EXPECT_EQ(config->allow[0].methods, std::vector<std::string>{"CONNECT"});
   EXPECT_EQ(config->engine.partitions, 2);
+  EXPECT_EQ(config->workers.lease_ms, 3000U);  // E13
+  EXPECT_EQ(config->workers.per_second.at("image.resize"), 20);
+  EXPECT_EQ(config->workers.weights.at("acme"), 3);
   EXPECT_EQ(config->sandbox.lease_ms, 4000U);
   EXPECT_EQ(config->sandbox.adopt_grace_ms, 3000U);
   using sandbox_runtime::provider::OnLimit;  // V9
@@ -132,6 +136,15 @@ TEST(Config, ADestinationThatWouldCoverManyOwnersIsAnErrorWithItsLine) {  // ADV
   EXPECT_NE(problem("network:\n  hosts:\n    - {name: a.test, addresses: [b.test]}\n"), "");
   EXPECT_NE(problem("network:\n  hosts:\n    - {name: 127.0.0.1, addresses: [127.0.0.1]}\n"), "");
   EXPECT_NE(problem("network:\n  hosts:\n    - {name: a.test}\n"), "");
+}
+
+TEST(Config, ARateOfAQueueIsAWholeNumberAndSaidOnce) {  // E13
+  for (const char* text : {"workers: {per_second: {q: fast}}", "workers: {per_second: {q: 0}}",
+                           "workers: {per_second: {q: 1, q: 2}}", "workers: {per_second: 5}"}) {
+    const auto config = parse_config(text, "f.yaml");
+    ASSERT_FALSE(config) << text;
+    EXPECT_NE(config.error().message.find("workers.per_second"), std::string::npos) << config.error().message;
+  }
 }
 
 TEST(Config, AWrongTypeOrADoubleKeyIsAnError) {
