@@ -36,6 +36,7 @@ class NobodyAsks final : public api::EnginePort {
  public:
   void submit(CommandEnvelope) override {}
   void read(const core::StreamId&, ReadFn) override {}
+  void ask(const core::StreamId&, core::Question, SaidFn) override {}
   std::uint64_t follow(const core::StreamId&, std::uint64_t, std::size_t, RecordsFn) override { return 0; }
   void cancel_follow(std::uint64_t) override {}
 };
