@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/codec/record.h"
 #include "engine/fold/project.h"
 #include "engine/identity/access.h"
+#include "engine/run/view/attributes.h"
 #include "engine/run/view/filter.h"
 #include "engine/view/keys.h"
 
@@ -27,10 +29,11 @@ constexpr std::size_t kRowsPerScan = 128;
 // A page may be short, and a count in parts, with a token to go on, rather than take for ever.
 constexpr std::size_t kRowsPerCall = 20'000;
 constexpr std::size_t kRowsPerCount = 200'000;
+constexpr std::size_t kMostMatches = 16;
 constexpr std::size_t kSortBytes = 8 + core::StreamId::kBytes;
 
-/// What orders runs over all partitions: start time, then stream; the part of a row's key behind its
-/// partition.
+/// What orders runs over all partitions: start time, then stream; the part of a visibility row's key behind
+/// its partition.
 std::string sort_of(const std::string& key) {
   const auto parsed = view::parse_index_key(key);
   if (!parsed) return {};
@@ -39,42 +42,102 @@ std::string sort_of(const std::string& key) {
   return sort + parsed->stream;
 }
 
-/// The newest rows of one partition that have not been given yet.
+base::Result<std::optional<std::string>> get(const view::View& view, const std::string& key) {
+  auto found = view.scan_now({.first = key, .last = key + std::string(1, '\0'), .limit = 1});
+  if (!found) return std::unexpected(found.error());
+  if (found->rows.empty()) return std::nullopt;
+  return std::move(found->rows.front().value);
+}
+
+/// The newest runs of one partition that have not been given yet, as keys of visibility rows: from those rows
+/// themselves, or from the rows of a match.
 class Cursor {
  public:
+  struct Run {
+    std::string key;
+    std::optional<std::string> row;  // its value, where that was read already
+  };
+
   Cursor(const view::View& view, std::uint16_t partition, const std::string& before,
-         const run::view::StartedWithin& within = {})
-      : view_(view) {
-    auto range = run::view::run_rows(partition, within.first_ms, within.last_ms);
+         const run::view::StartedWithin& within = {}, std::optional<std::uint32_t> match = {})
+      : view_(view), partition_(partition), matched_(match.has_value()) {
+    auto range = match ? run::view::match_rows(partition, *match, within.first_ms, within.last_ms)
+                       : run::view::run_rows(partition, within.first_ms, within.last_ms);
     first_ = std::move(range.first);
     last_ = std::move(range.last);
     const auto stream =
         before.empty() ? std::nullopt : core::StreamId::from_bytes(std::string_view(before).substr(8));
     if (stream) {
-      last_ = std::min(last_,
-                       view::index_key(partition, view::Index::visibility, view::get_u64(before), *stream));
+      const std::uint64_t sort = view::get_u64(before);
+      last_ = std::min(
+          last_, match ? run::view::match_key(partition, *match, run::view::started_of_run_row(sort), *stream)
+                       : view::index_key(partition, view::Index::visibility, sort, *stream));
     }
     ended_ = first_ >= last_;
   }
 
-  /// The newest row, or null at the end.
-  base::Result<const view::Row*> front() {
-    if (rows_.empty() && !ended_) {
+  /// The newest, or null at the end.
+  base::Result<const Run*> front() {
+    while (runs_.empty() && !ended_) {
       auto scanned = view_.scan_now({.first = first_, .last = last_, .limit = kRowsPerScan, .reverse = true});
       if (!scanned) return std::unexpected(scanned.error());
       ended_ = !scanned->more;
-      for (auto& row : scanned->rows) rows_.push_back(std::move(row));
-      if (!rows_.empty()) last_ = rows_.back().key;
+      if (!scanned->rows.empty()) last_ = scanned->rows.back().key;
+      for (auto& row : scanned->rows) take(std::move(row));
     }
-    return rows_.empty() ? nullptr : &rows_.front();
+    return runs_.empty() ? nullptr : &runs_.front();
   }
-  void pop() { rows_.pop_front(); }
+  void pop() { runs_.pop_front(); }
+
+ private:
+  void take(view::Row row) {
+    if (!matched_) return runs_.push_back({std::move(row.key), std::move(row.value)});
+    const auto parsed = view::parse_index_key(row.key);
+    const auto stream = parsed ? core::StreamId::from_bytes(parsed->stream) : std::nullopt;
+    if (!stream) return;
+    runs_.push_back({run::view::run_row_key(partition_, run::view::started_of(*parsed), *stream), {}});
+  }
+
+  const view::View& view_;
+  std::uint16_t partition_;
+  bool matched_;
+  std::string first_, last_;
+  std::deque<Run> runs_;
+  bool ended_ = false;
+};
+
+/// A cursor for each partition, or for each partition and match where the filter names few.
+std::vector<Cursor> cursors_of(const view::View& view, std::uint16_t partitions,
+                               const run::view::Filter& filter, const std::string& before) {
+  const auto matches = filter.matches();
+  const bool by_match = matches && matches->size() <= kMostMatches;
+  std::vector<Cursor> cursors;
+  for (std::uint16_t partition = 0; partition < partitions; ++partition) {
+    if (!by_match) cursors.emplace_back(view, partition, before, filter.started_within());
+    if (!by_match) continue;
+    for (const std::uint32_t match : *matches)
+      cursors.emplace_back(view, partition, before, filter.started_within(), match);
+  }
+  return cursors;
+}
+
+/// A run's search attributes, read when they are asked for. What cannot be read is not there.
+class AttributesOf {
+ public:
+  AttributesOf(const view::View& view, const core::StreamId& stream) : view_(view), stream_(stream) {}
+  const run::Attributes& operator()() {
+    if (read_) return *read_;
+    read_.emplace();
+    const auto row = get(view_, view::content_key(stream_));
+    if (!row || !*row) return *read_;
+    if (auto attributes = run::view::decode_attributes(**row)) read_ = std::move(*attributes);
+    return *read_;
+  }
 
  private:
   const view::View& view_;
-  std::string first_, last_;
-  std::deque<view::Row> rows_;
-  bool ended_ = false;
+  const core::StreamId& stream_;
+  std::optional<run::Attributes> read_;
 };
 
 /// Its rows still say what it was before.
@@ -106,38 +169,48 @@ base::Result<std::string> bytes_of_token(const std::string& token) {
   return base::fail(base::Code::invalid_argument, "the page token is not one that a list call gave");
 }
 
+template <class Take>
+base::Status show_one(const view::View& view, const Question& question, const Cursor::Run& found,
+                      Take& take) {
+  const auto stream = core::StreamId::from_bytes(std::string_view(sort_of(found.key)).substr(8));
+  auto row = found.row ? base::Result<std::optional<std::string>>(found.row) : get(view, found.key);
+  if (!row) return std::unexpected(row.error());
+  if (!*row || !stream) return {};
+  auto run = run::view::decode_row(**row);
+  if (!run) return std::unexpected(run.error());
+  if (!identity::may_touch(question.caller, run->tenant, run->user)) return {};
+  if (question.damage_of && question.damage_of(*stream)) show_as_damaged(*run);
+  AttributesOf attributes(view, *stream);
+  if (question.filter.chooses(*stream, *run, std::ref(attributes))) take(*stream, *run);
+  return {};
+}
+
 /// Shows rows of all partitions, newest first, that the caller may see and the filter chooses. Ends when none
 /// is left, or before the next one when `enough` says so or `most_rows` were looked at; then with the token
 /// to go on with.
 template <class Enough, class Take>
 base::Result<std::string> walk(const view::View& view, std::uint16_t partitions, const Question& question,
                                std::size_t most_rows, Enough enough, Take take) {
-  std::vector<Cursor> cursors;
-  for (std::uint16_t partition = 0; partition < partitions; ++partition) {
-    cursors.emplace_back(view, partition, question.before, question.filter.started_within());
-  }
+  std::vector<Cursor> cursors = cursors_of(view, partitions, question.filter, question.before);
   std::string last_sort;
   for (std::size_t seen = 0;; ++seen) {
     Cursor* newest = nullptr;
     std::string newest_sort;
     for (Cursor& cursor : cursors) {
-      auto row = cursor.front();
-      if (!row) return std::unexpected(row.error());
-      if (*row == nullptr) continue;
-      std::string sort = sort_of((*row)->key);
+      auto run = cursor.front();
+      if (!run) return std::unexpected(run.error());
+      if (*run == nullptr) continue;
+      std::string sort = sort_of((*run)->key);
       if (newest != nullptr && sort <= newest_sort) continue;
       newest = &cursor;
       newest_sort = std::move(sort);
     }
     if (newest == nullptr) return std::string();
-    if (seen > 0 && (seen == most_rows || enough())) return base::to_hex(last_sort);
-    const view::Row& row = **newest->front();
-    auto run = run::view::decode_row(row.value);
-    if (!run) return std::unexpected(run.error());
-    const auto stream = core::StreamId::from_bytes(std::string_view(newest_sort).substr(8));
-    if (stream && identity::may_touch(question.caller, run->tenant, run->user)) {
-      if (question.damage_of && question.damage_of(*stream)) show_as_damaged(*run);
-      if (question.filter.chooses(*stream, *run)) take(*stream, *run);
+    const bool again = newest_sort == last_sort;  // it has two of the values
+    if (!again && seen > 0 && (seen >= most_rows || enough())) return base::to_hex(last_sort);
+    if (!again) {
+      if (auto shown = show_one(view, question, **newest->front(), take); !shown)
+        return std::unexpected(shown.error());
     }
     last_sort = std::move(newest_sort);
     newest->pop();
@@ -199,11 +272,11 @@ base::Result<v1::RunSummary> find_listed(const view::View& view, std::uint16_t p
                                          const identity::Caller& caller, const core::StreamId& stream) {
   Cursor cursor(view, fold::partition_of(stream, partitions), {});
   for (;; cursor.pop()) {
-    auto row = cursor.front();
-    if (!row) return std::unexpected(row.error());
-    if (*row == nullptr) return std::unexpected(no_such_run(stream.text()));
-    if (std::string_view(sort_of((*row)->key)).substr(8) != stream.bytes()) continue;
-    const auto run = run::view::decode_row((*row)->value);
+    auto found = cursor.front();
+    if (!found) return std::unexpected(found.error());
+    if (*found == nullptr) return std::unexpected(no_such_run(stream.text()));
+    if (std::string_view(sort_of((*found)->key)).substr(8) != stream.bytes()) continue;
+    const auto run = run::view::decode_row(*(*found)->row);
     if (!run) return std::unexpected(run.error());
     if (!identity::may_touch(caller, run->tenant, run->user)) {
       return std::unexpected(no_such_run(stream.text()));
@@ -218,6 +291,10 @@ base::Status fill_heads(const view::View& view, v1::ListRunsReply& page) {
   for (v1::RunSummary& run : *page.mutable_runs()) {
     const auto stream = core::StreamId::parse(run.run_id());
     if (!stream) continue;
+    auto attributes = get(view, view::content_key(*stream));
+    if (!attributes && attributes.error().code != base::Code::record_damaged)
+      return std::unexpected(attributes.error());
+    if (attributes && *attributes) run.set_attributes(**attributes);
     auto range = view::stream_range(*stream, view::StreamRow::record);
     auto last = view.scan_now(
         {.first = std::move(range.first), .last = std::move(range.last), .limit = 1, .reverse = true});

@@ -36,8 +36,8 @@ base::Result<::sandglass::v1::RunSummary> find_listed(const view::View& view, st
                                                       const identity::Caller& caller,
                                                       const core::StreamId& stream);
 
-/// Blocking. Sets the number of records of each run in the page; one whose newest record is damaged is shown
-/// as stuck, too.
+/// Blocking. Sets the number of records of each run in the page, and its search attributes; one whose newest
+/// record is damaged is shown as stuck, too.
 base::Status fill_heads(const view::View& view, ::sandglass::v1::ListRunsReply& page);
 
 }  // namespace sandglass::engine::api

@@ -90,6 +90,13 @@ void project_header(const codec::TurnHeader& header, std::uint16_t partitions, V
   }
 }
 
+void project_content(const StreamFold& fold, const core::EventBatch& events,
+                     const std::vector<core::SlotPtr>& slots, std::uint16_t partitions,
+                     ViewChanges& changes) {
+  fold.kind().project_content(events, slots, *fold.state(), fold.stream(),
+                              partition_of(fold.stream(), partitions), changes);
+}
+
 void project_record(StreamFold& fold, const core::StreamState* before, const codec::TurnHeader& header,
                     std::uint16_t partitions, ViewChanges& changes) {
   project_header(header, partitions, changes);
@@ -108,6 +115,7 @@ base::Status apply_and_project(StreamFold& fold, const ReadTurn& turn, std::uint
   // A state that is held here is not changed in place.
   const auto before = fold.kind().projects(*turn.events) ? fold.state() : nullptr;
   if (auto status = fold.apply(turn); !status) return status;
+  project_content(fold, *turn.events, turn.slots, partitions, changes);
   project_record(fold, before.get(), turn.header, partitions, changes);
   return {};
 }

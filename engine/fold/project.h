@@ -52,8 +52,13 @@ base::Result<InboxRow> decode_inbox_row(std::string_view value);
 /// The framework's rows of one record.
 void project_header(const codec::TurnHeader& header, std::uint16_t partitions, ViewChanges& changes);
 
-/// All rows of one record that was just closed or applied: the framework's, the kind's and the snapshot.
-/// `before` is the state before the record; null if none of its events changes the kind's own tables.
+/// Rows of what stands in the slots of a record, or of a part of one that was decided; after evolving it.
+void project_content(const StreamFold& fold, const core::EventBatch& events,
+                     const std::vector<core::SlotPtr>& slots, std::uint16_t partitions, ViewChanges& changes);
+
+/// All other rows of one record that was just closed or applied: the framework's, the kind's and the
+/// snapshot. `before` is the state before the record; null if none of its events changes the kind's own
+/// tables.
 void project_record(StreamFold& fold, const core::StreamState* before, const codec::TurnHeader& header,
                     std::uint16_t partitions, ViewChanges& changes);
 

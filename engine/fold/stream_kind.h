@@ -68,6 +68,10 @@ class AnyKind {
   virtual void project(const core::StreamState& before, const core::StreamState& after,
                        const core::StreamId& stream, core::PartitionId partition,
                        ViewChanges& changes) const = 0;
+  /// Rows that show what stands in slots of one record; `after` is the state behind it.
+  virtual void project_content(const core::EventBatch& events, const std::vector<core::SlotPtr>& slots,
+                               const core::StreamState& after, const core::StreamId& stream,
+                               core::PartitionId partition, ViewChanges& changes) const = 0;
 };
 
 /// A view without tables of its own.
@@ -86,6 +90,8 @@ struct NoView {
 /// and a view: struct SomeView {
 ///     static void project(before, after, stream, ViewChanges&);   // or with the partition after the stream
 ///     static bool projects(const Event&);   // optional: false for events that never change its rows
+///     static void project_content(const Event&, slots, after, stream, partition, ViewChanges&);   //
+///     optional
 ///   };
 template <core::StreamKind kKind, bool kActivates, class Decider, class Codec, class ViewOf>
 class Kind final : public AnyKind {
@@ -191,6 +197,17 @@ class Kind final : public AnyKind {
       ViewOf::project(value(before), value(after), stream, partition, changes);
     } else {
       ViewOf::project(value(before), value(after), stream, changes);
+    }
+  }
+  void project_content(const core::EventBatch& events, const std::vector<core::SlotPtr>& slots,
+                       const core::StreamState& after, const core::StreamId& stream,
+                       core::PartitionId partition, ViewChanges& changes) const override {
+    if constexpr (requires(const Event& event) {
+                    ViewOf::project_content(event, slots, value(after), stream, partition, changes);
+                  }) {
+      for (const Event& event : items(events)) {
+        ViewOf::project_content(event, slots, value(after), stream, partition, changes);
+      }
     }
   }
 

@@ -127,6 +127,10 @@ struct Checkpoint {
   std::uint32_t schema_version = 1;
   std::vector<CarriedSignal> signals;
 };
+struct SetAttributes {
+  std::string path;
+  core::Payload attributes;  // run/attributes.h
+};
 struct CompleteUpdate {
   std::uint64_t number = 0;
   base::Code code = base::Code::ok;
@@ -145,7 +149,7 @@ struct FailRun {
 using AnyWorkflowCommand =
     std::variant<ScheduleStep, CancelStep, ScheduleOperation, CancelOperation, StartTimer, CancelTimer,
                  TakeSignal, OpenExchange, WithdrawExchange, SendMessage, ReleaseLease, SetPhase, MarkPatched,
-                 Checkpoint, CompleteUpdate, CompleteRun, FailRun>;
+                 Checkpoint, SetAttributes, CompleteUpdate, CompleteRun, FailRun>;
 using WorkflowCommand = core::OneOf<AnyWorkflowCommand>;
 
 /// An activation's output; RunDecider::split() cuts it where it does not fit into one record.

@@ -17,8 +17,9 @@ inline constexpr bool is_one_of = (std::is_same_v<T, Among> || ...);
 template <class E>
 inline constexpr bool is_output =
     is_one_of<E, RunCompleted, RunFailed, RunCancelled, PhaseSet, PatchMarked, Checkpointed, StepScheduled,
-              StepCancelled, TimerStarted, TimerCancelled, SignalTaken, UpdateCompleted, ExchangeOpened,
-              ExchangeWithdrawn, MessageSent, LeaseReleased, OperationScheduled, OperationCancelRequested>;
+              StepCancelled, TimerStarted, TimerCancelled, SignalTaken, UpdateCompleted, AttributesSet,
+              ExchangeOpened, ExchangeWithdrawn, MessageSent, LeaseReleased, OperationScheduled,
+              OperationCancelRequested>;
 /// Events that workflow code sees.
 template <class E>
 inline constexpr bool is_input =

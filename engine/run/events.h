@@ -160,6 +160,13 @@ struct SignalTaken {  // (w)
   friend bool operator==(const SignalTaken&, const SignalTaken&) = default;
 };
 
+/// All that the workflow says of its run now; what it said before holds no more.
+struct AttributesSet {  // (w)
+  std::string path;
+  core::PayloadRef attributes;  // run/attributes.h
+  friend bool operator==(const AttributesSet&, const AttributesSet&) = default;
+};
+
 // ---- updates
 
 /// The workflow's code has agreed to take it.
@@ -313,11 +320,11 @@ using AnyEvent =
                  CancelRequested, PhaseSet, PatchMarked, ActivationCut, ActivationTaken, Checkpointed,
                  StepScheduled, StepCompleted, StepAttemptFailed, StepRetried, StepFailed, StepCancelled,
                  TimerStarted, TimerElapsed, TimerCancelled, SignalReceived, SignalTaken, UpdateAccepted,
-                 UpdateCompleted, UpdateAbandoned, ExchangeOpened, ExchangeProgressed, ExchangeAnswered,
-                 ExchangeWithdrawn, MessageSent, MessageIgnored, LeaseReleased, LeaseRenewed, LeaseClosed,
-                 OperationScheduled, OperationIntended, OperationAttemptFailed, OperationRequeued,
-                 OperationUnknown, OperationProbed, OperationProbeStarted, OperationDecided,
-                 OperationCancelRequested, OperationSettled>;
+                 UpdateCompleted, UpdateAbandoned, AttributesSet, ExchangeOpened, ExchangeProgressed,
+                 ExchangeAnswered, ExchangeWithdrawn, MessageSent, MessageIgnored, LeaseReleased,
+                 LeaseRenewed, LeaseClosed, OperationScheduled, OperationIntended, OperationAttemptFailed,
+                 OperationRequeued, OperationUnknown, OperationProbed, OperationProbeStarted,
+                 OperationDecided, OperationCancelRequested, OperationSettled>;
 using Event = core::OneOf<AnyEvent>;
 
 }  // namespace sandglass::engine::run

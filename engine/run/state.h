@@ -100,6 +100,7 @@ struct State {
   std::uint64_t last_signal = 0;
   std::map<std::uint64_t, std::string> updates;  // accepted and not answered: the name, by number
   std::uint64_t last_update = 0;
+  core::PayloadRef attributes;
   std::set<std::string, std::less<>> patched;
 
   bool open() const { return status == RunStatus::running || status == RunStatus::stuck; }

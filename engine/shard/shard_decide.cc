@@ -442,6 +442,9 @@ void Shard::close_record(Resident& stream, RecordInMaking& record, bool unanswer
   fold::MadeRecord made = record.maker.finish(change, unanswered);
   fold.close(made.header, made.leaf);
   if (fold.snapshot_due()) SG_CRASH_POINT("shard.snapshot_due");
+  for (const core::TurnView& part : record.views) {
+    fold::project_content(fold, *part.events, part.slots, config_.partitions, batches_.open().changes);
+  }
   fold::project_record(fold, record.before.get(), made.header, config_.partitions, batches_.open().changes);
   timers_.decided(stream.stream, made.header);
   stream.newest_batch = batches_.open().number;

@@ -132,6 +132,10 @@ std::string request_key(const StreamKey& stream, std::string_view request_id) {
   return stream_row(stream, StreamRow::request, request_id.size()).append(request_id);
 }
 
+std::string content_key(const StreamKey& stream) {
+  return stream_row(stream, StreamRow::content);
+}
+
 std::string operation_key(const StreamKey& stream, std::string_view key32) {
   SG_CHECK(key32.size() == 32, "an operation key has 32 bytes");
   return stream_row(stream, StreamRow::operation, key32.size()).append(key32);
@@ -159,6 +163,7 @@ std::optional<ParsedStreamKey> parse_stream_key(std::string_view key) {
     case StreamRow::record:
       return rest == 8 ? std::optional(parsed) : std::nullopt;
     case StreamRow::snapshot:
+    case StreamRow::content:
       return rest == 0 ? std::optional(parsed) : std::nullopt;
     case StreamRow::inbox:
       return rest == StreamKey::kBytes ? std::optional(parsed) : std::nullopt;

@@ -44,6 +44,7 @@ enum class StreamRow : std::uint8_t {
   inbox = 3,      // source stream(17): high-water of what that source has sent here (J18)
   request = 4,    // request id: what was answered (J19)
   operation = 5,  // J17's key(32)
+  content = 6,    // user content that the kind's own tables show: of a run its search attributes
 };
 
 enum class Index : std::uint8_t {
@@ -53,6 +54,8 @@ enum class Index : std::uint8_t {
   visibility = 4,   // sort and suffix as the stream kind says
   closing = 5,      // sort: 0; a source(17, the suffix) in another partition has closed towards the stream,
                     // and the inbox row is not dropped yet (J18)
+  match = 6,  // sort: part of a hash of what the stream can be found by, then its time; it may no longer
+              // be so, or be another's
 };
 
 enum class PartitionRow : std::uint8_t {
@@ -104,6 +107,7 @@ std::string snapshot_key(const StreamKey& stream);
 std::string inbox_key(const StreamKey& stream, const StreamKey& source);
 std::string request_key(const StreamKey& stream, std::string_view request_id);
 std::string operation_key(const StreamKey& stream, std::string_view key32);
+std::string content_key(const StreamKey& stream);
 /// Everything of one stream; one kind of row of it; its records with first ≤ seq.
 KeyRange stream_range(const StreamKey& stream);
 KeyRange stream_range(const StreamKey& stream, StreamRow kind);

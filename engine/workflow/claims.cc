@@ -33,6 +33,9 @@ struct OfCommand {
   Claim operator()(const run::TakeSignal& c) const {
     return {ClaimKind::signal, c.path, std::to_string(c.number), {}};
   }
+  Claim operator()(const run::SetAttributes& c) const {
+    return {ClaimKind::attributes, c.path, {}, c.attributes.digest};
+  }
   Claim operator()(const run::CompleteUpdate& c) const {
     return {ClaimKind::update, std::to_string(c.number), std::string(base::name_of(c.code)), c.result.digest};
   }
@@ -83,6 +86,9 @@ struct OfEvent {
   }
   Maybe operator()(const run::SignalTaken& e) const {
     return Claim{ClaimKind::signal, e.path, std::to_string(e.number), {}};
+  }
+  Maybe operator()(const run::AttributesSet& e) const {
+    return Claim{ClaimKind::attributes, e.path, {}, e.attributes.digest};
   }
   Maybe operator()(const run::UpdateCompleted& e) const {
     return Claim{ClaimKind::update, std::to_string(e.number), std::string(base::name_of(e.code)),
@@ -140,6 +146,8 @@ std::string_view name_of(ClaimKind kind) {
       return "cancelled timer";
     case ClaimKind::signal:
       return "taken signal";
+    case ClaimKind::attributes:
+      return "search attributes";
     case ClaimKind::update:
       return "answered update";
     case ClaimKind::exchange:

@@ -22,6 +22,7 @@ enum class ClaimKind : std::uint8_t {
   timer_cancel,
   signal,
   update,
+  attributes,
   exchange,
   exchange_withdrawal,
   message,

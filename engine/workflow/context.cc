@@ -1,5 +1,6 @@
 #include "engine/workflow/context.h"
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -44,6 +45,14 @@ base::Error failure_of(const Delivery& delivery) {
       delivery.message.empty() ? std::string(base::title_of(delivery.code)) : delivery.message;
   return {delivery.code, std::move(message)};
 }
+
+struct AttributeJson {
+  Json operator()(const std::string& text) const { return {{"keyword", text}}; }
+  Json operator()(std::int64_t number) const { return {{"integer", number}}; }
+  Json operator()(double number) const { return {{"float", number}}; }
+  Json operator()(bool yes) const { return {{"bool", yes}}; }
+  Json operator()(run::AttributeTime time) const { return {{"time", time.ms}}; }
+};
 
 base::Hash256 chance(const RunInfo& info, std::string_view path) {
   base::Sha256 hash;
@@ -230,7 +239,9 @@ UpdateHandler Context::on_update(std::string name, UpdateHandler::Check check, U
 }
 
 Task<Status> Context::updates_done() {
-  return until([this] { return !instance_.handlers().busy(); });
+  if (queue().tree() != 0)
+    co_return base::fail(Code::invalid_argument, "the code of an update cannot wait for its own end");
+  co_return co_await until([this] { return !instance_.handlers().busy(); });
 }
 
 Task<Result<ExchangeAnswer>> Context::exchange(std::string name, ExchangeRequest request) {
@@ -292,6 +303,35 @@ std::optional<base::Code> Context::lease_ended(const std::string& lease) const {
 void Context::set_phase(run::Phase phase) {
   instance_.issue(run::SetPhase{next_path("phase"), phase});
 }
+
+Status Context::set_attributes(const run::Attributes& attributes) {
+  if (attributes.size() > run::kMostAttributes) {
+    return base::fail(Code::invalid_argument,
+                      "a run has at most " + std::to_string(run::kMostAttributes) + " search attributes");
+  }
+  Json json = Json::object();
+  for (const auto& [name, value] : attributes) {
+    if (!run::is_attribute_name(name)) {
+      return base::fail(Code::invalid_argument, "the search attribute \"" + name +
+                                                    "\" has a name of other characters than letters, digits "
+                                                    "and \"_\", or too long a name");
+    }
+    const auto* text = std::get_if<std::string>(&value);
+    if (text != nullptr && text->size() > run::kLongestAttribute) {
+      return base::fail(Code::invalid_argument, "the search attribute \"" + name + "\" has more than " +
+                                                    std::to_string(run::kLongestAttribute) + " bytes");
+    }
+    const auto* number = std::get_if<double>(&value);
+    if (number != nullptr && !std::isfinite(*number))
+      return base::fail(Code::invalid_argument, "the search attribute \"" + name + "\" is no number");
+    json[name] = std::visit(AttributeJson{}, value);
+  }
+  auto payload = payload_of(json);
+  if (!payload) return std::unexpected(payload.error());
+  instance_.issue(run::SetAttributes{next_path("attributes"), std::move(*payload)});
+  return {};
+}
+
 bool Context::patched(const std::string& id) {
   return instance_.patched(id);
 }

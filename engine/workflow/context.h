@@ -34,6 +34,7 @@
 #include "engine/core/messages/message.h"
 #include "engine/core/payload.h"
 #include "engine/core/stream_id.h"
+#include "engine/run/attributes.h"
 #include "engine/run/types.h"
 #include "engine/workflow/handlers.h"
 #include "engine/workflow/task.h"
@@ -168,6 +169,9 @@ class Context {
   template <class State>
   CheckpointAwaiter checkpoint(const State& state);
   void set_phase(run::Phase phase);
+  /// What the run can be found by (`attributes.order = "A-17"`), all of it: what was set before is gone.
+  /// invalid_argument: too many, too long, or a name with other characters than letters, digits and "_".
+  Status set_attributes(const run::Attributes& attributes);
   /// False while code that ran before the change is replayed. The first answer holds until the next
   /// checkpoint.
   bool patched(const std::string& id);

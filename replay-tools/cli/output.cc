@@ -51,7 +51,7 @@ std::size_t width_of(std::string_view text) {
 /// Byte fields whose content is JSON.
 bool holds_json(const FieldDescriptor& field) {
   static const std::set<std::string> kNames = {"input",  "result", "payload", "request",
-                                               "reason", "reply",  "answer"};
+                                               "reason", "reply",  "answer",  "attributes"};
   return kNames.contains(field.name());
 }
 

@@ -143,7 +143,7 @@ void add(Facts& facts, const std::string& path, const Value& value) {
   F(schedule_to_close_ms) F(max_attempts) F(initial_interval_ms) F(max_interval_ms) F(backoff) \
   F(jitter) F(retry) F(options) F(owes_activation) F(last_signal) F(steps) F(timers) F(operations) \
   F(attempt_ms) F(schedule_to_start_ms) F(heartbeat_ms) F(queue) F(priority) F(non_retryable) F(progress) \
-  F(settled_operations) F(exchanges) F(leases) F(signals) F(updates) F(last_update) F(patched)
+  F(settled_operations) F(exchanges) F(leases) F(signals) F(updates) F(last_update) F(attributes) F(patched)
 // clang-format on
 
 template <class Struct>

@@ -58,6 +58,40 @@ class Updates(Case):
         self.assertEqual(self.answer(run, "progress"), {"count": 3, "greeted": 3})
         self.assert_error(self.cli.call("query", run, "weather"), 1240, NOT_FOUND)
 
+    # E10
+    def test_runs_are_found_by_what_they_say_of_themselves(self):
+        def found(text):
+            runs = self.cli.must("list", "--filter", text).value.get("runs", [])
+            self.assertEqual(self.cli.must("list", "--count", "--filter", text).value["runs"], len(runs), text)
+            return [each["run_id"] for each in runs]
+
+        first = self.begin(name="Ann", count=1, attributes={"order": "A-17", "amount": 12, "paid": True})
+        second = self.begin(name="Bob", count=1000, pause_ms=600_000, attributes={"order": "A-18", "amount": 7.5})
+        plain = self.begin(name="Eve", count=1)
+        for run in (first, plain):
+            self.cli.must("watch", run)
+        self.assertEqual(self.answer(second, "progress")["count"], 1000)  # it has begun
+        self.assertEqual(found('attributes.order = "A-17"'), [first])
+        self.assertEqual(found('attributes.order starts_with "A-"'), [second, first])
+        self.assertEqual(found('attributes.amount < 10 and status = "running"'), [second])
+        self.assertEqual(found('attributes.order = "A-17" and status = "running"'), [])
+        self.assertEqual(found('workflow = "hello" and not attributes.paid = true'), [plain, second])
+        self.assertEqual(found('started > "2100-01-01"'), [])
+        listed = self.cli.must("list", "--filter", "attributes.paid = true").value["runs"][0]
+        self.assertEqual(listed["attributes"]["order"], {"keyword": "A-17"})
+        self.assert_error(self.cli.call("list", "--filter", 'status = "faild"'), 1001, REFUSED, "column 10", "failed")
+        self.assert_error(self.cli.call("list", "--count", "--user", "ann"), 1405, USAGE, "--filter")
+        self.cli.must("terminate", second)
+        self.assertEqual(found('status = "terminated"'), [second])
+
+        # What is derived is made anew from records, and finds the same.
+        self.service.stop()
+        self.assert_history_replays()
+        self.cli.must("rebuild")
+        self.start(self.service)
+        self.assertEqual(found('attributes.order = "A-17"'), [first])
+        self.assertEqual(found('attributes.order starts_with "A-"'), [second, first])
+
     # E7, J19: the engine may die whenever it likes.
     def test_an_update_is_carried_out_once_over_restarts(self):
         run = self.begin(name="Ann", count=1000, pause_ms=600_000)

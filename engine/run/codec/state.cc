@@ -115,7 +115,7 @@ struct Saved {
           s.end_code, s.end_side, s.result, s.generation, s.restart_seq, s.commands, s.owes_activation);
     io.io(s.steps, s.timers, s.operations, s.settled_operations, s.exchanges, s.leases, s.signals,
           s.last_signal, s.patched);
-    io.io(s.updates, s.last_update);
+    io.io(s.updates, s.last_update, s.attributes);
   }
 };
 

@@ -231,6 +231,20 @@ struct Wire<SignalTaken> {
 };
 
 template <>
+struct Wire<AttributesSet> {
+  static constexpr auto kType = proto::RUN_ATTRIBUTES_SET;
+  using Proto = proto::RunAttributesSet;
+  static void write(const AttributesSet& event, Proto& out) {
+    out.set_path(event.path);
+    put_ref(out, &Proto::mutable_attributes, event.attributes);
+  }
+  static Result<AttributesSet> read(const Proto& in) {
+    AttributesSet event{.path = in.path()};
+    SG_RUN_TAKE(event.attributes, engine::codec::from_proto(in.attributes()));
+    return event;
+  }
+};
+template <>
 struct Wire<UpdateAccepted> {
   static constexpr auto kType = proto::RUN_UPDATE_ACCEPTED;
   using Proto = proto::RunUpdateAccepted;

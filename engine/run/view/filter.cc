@@ -1,384 +1,26 @@
 #include "engine/run/view/filter.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <chrono>
+#include <cmath>
+#include <compare>
+#include <limits>
 #include <optional>
 #include <utility>
-#include <variant>
-#include <vector>
+
+#include "engine/run/view/attributes.h"
+#include "engine/run/view/filter_node.h"
 
 namespace sandglass::engine::run::view {
 
 namespace {
 
-enum class Field : std::uint8_t {
-  id,
-  status,
-  workflow,
-  version,
-  user,
-  session,
-  tenant,
-  phase,
-  started,
-  closed,
-  code,
-  questions,
-  cancel_asked
-};
-enum class Type : std::uint8_t { text, time, number, yes_or_no };
-struct FieldRow {
-  std::string_view name;
-  Field field;
-  Type type;
-};
-constexpr std::array<FieldRow, 13> kFields = {{
-    {"id", Field::id, Type::text},
-    {"status", Field::status, Type::text},
-    {"workflow", Field::workflow, Type::text},
-    {"version", Field::version, Type::text},
-    {"user", Field::user, Type::text},
-    {"session", Field::session, Type::text},
-    {"tenant", Field::tenant, Type::text},
-    {"phase", Field::phase, Type::text},
-    {"started", Field::started, Type::time},
-    {"closed", Field::closed, Type::time},
-    {"code", Field::code, Type::number},
-    {"questions", Field::questions, Type::number},
-    {"cancel_asked", Field::cancel_asked, Type::yes_or_no},
-}};
-
-enum class Op : std::uint8_t { equal, unequal, less, at_most, greater, at_least, starts_with, among };
-struct OpRow {
-  std::string_view sign;
-  Op op;
-};
-/// Longer signs first.
-constexpr std::array<OpRow, 6> kSigns = {{{"!=", Op::unequal},
-                                          {"<=", Op::at_most},
-                                          {">=", Op::at_least},
-                                          {"=", Op::equal},
-                                          {"<", Op::less},
-                                          {">", Op::greater}}};
-
-using Value = std::variant<std::string, std::int64_t, bool>;
-
-constexpr int kDeepest = 32;
-constexpr std::size_t kMostValues = 256;
-
-}  // namespace
-
-struct Filter::Node {
-  enum class Kind : std::uint8_t { all, any, none, compare };
-  Kind kind = Kind::compare;
-  std::vector<std::shared_ptr<const Node>> parts;  // of `none` one
-  FieldRow field{};
-  Op op = Op::equal;
-  std::vector<Value> values;
-};
-
-namespace {
-
+using filter::Field;
+using filter::Op;
+using filter::Value;
 using Node = Filter::Node;
 using NodePtr = std::shared_ptr<const Node>;
-
-/// Digits alone, exactly so many.
-std::optional<int> digits(std::string_view& text, std::size_t count) {
-  if (text.size() < count) return std::nullopt;
-  int value = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (text[i] < '0' || text[i] > '9') return std::nullopt;
-    value = value * 10 + (text[i] - '0');
-  }
-  text.remove_prefix(count);
-  return value;
-}
-bool take(std::string_view& text, char expected) {
-  if (text.empty() || text.front() != expected) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-/// hh:mm[:ss[.f…]] in ms.
-std::optional<std::int64_t> time_of_day(std::string_view& text) {
-  const auto hour = digits(text, 2);
-  if (!hour || *hour > 23 || !take(text, ':')) return std::nullopt;
-  const auto minute = digits(text, 2);
-  if (!minute || *minute > 59) return std::nullopt;
-  std::int64_t ms = (*hour * 60LL + *minute) * 60'000;
-  if (!take(text, ':')) return ms;
-  const auto second = digits(text, 2);
-  if (!second || *second > 59) return std::nullopt;
-  ms += *second * 1000LL;
-  if (!take(text, '.')) return ms;
-  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
-  for (std::int64_t unit = 100; !text.empty() && text.front() >= '0' && text.front() <= '9'; unit /= 10) {
-    ms += (text.front() - '0') * unit;
-    text.remove_prefix(1);
-  }
-  return ms;
-}
-
-std::optional<std::int64_t> parse_time(std::string_view text) {
-  const auto year = digits(text, 4);
-  if (!year || !take(text, '-')) return std::nullopt;
-  const auto month = digits(text, 2);
-  if (!month || !take(text, '-')) return std::nullopt;
-  const auto day = digits(text, 2);
-  if (!day) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  const std::int64_t midnight = std::chrono::sys_days(date).time_since_epoch().count() * 86'400'000LL;
-  if (text.empty()) return midnight;
-  if (!take(text, 'T')) return std::nullopt;
-  const auto of_day = time_of_day(text);
-  if (!of_day) return std::nullopt;
-  if (text == "Z") return midnight + *of_day;
-  const std::int64_t sign = take(text, '+') ? 1 : take(text, '-') ? -1 : 0;
-  if (sign == 0) return std::nullopt;
-  const auto hours = digits(text, 2);
-  if (!hours || *hours > 23 || !take(text, ':')) return std::nullopt;
-  const auto minutes = digits(text, 2);
-  if (!minutes || *minutes > 59 || !text.empty()) return std::nullopt;
-  return midnight + *of_day - sign * (*hours * 60LL + *minutes) * 60'000;
-}
-
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-}
-
-/// Recursive descent; the first thing that is wrong ends it.
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) {}
-
-  base::Result<NodePtr> whole() {
-    auto node = any();
-    if (!node) return node;
-    skip();
-    if (at_ < text_.size()) return wrong(at_, "here the filter should end, or go on with \"and\" or \"or\"");
-    return node;
-  }
-  bool empty() {
-    skip();
-    return at_ == text_.size();
-  }
-
- private:
-  std::unexpected<base::Error> wrong(std::size_t at, const std::string& what) const {
-    const auto column = 1 + std::ranges::count_if(text_.substr(0, at), [](char c) {
-                          return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-                        });
-    return base::fail(base::Code::invalid_argument, "filter, column " + std::to_string(column) + ": " + what);
-  }
-
-  void skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
-  }
-  std::string_view peek_word() {
-    skip();
-    std::size_t end = at_;
-    while (end < text_.size() && is_word(text_[end])) ++end;
-    return text_.substr(at_, end - at_);
-  }
-  bool take_word(std::string_view word) {
-    if (peek_word() != word) return false;
-    at_ += word.size();
-    return true;
-  }
-  bool take_sign(std::string_view sign) {
-    skip();
-    if (!text_.substr(at_).starts_with(sign)) return false;
-    at_ += sign.size();
-    return true;
-  }
-
-  base::Result<NodePtr> any() { return chain(Node::Kind::any, "or", &Parser::all); }
-  base::Result<NodePtr> all() { return chain(Node::Kind::all, "and", &Parser::one); }
-
-  base::Result<NodePtr> chain(Node::Kind kind, std::string_view word,
-                              base::Result<NodePtr> (Parser::*next)()) {
-    auto first = (this->*next)();
-    if (!first || peek_word() != word) return first;
-    Node node{.kind = kind, .parts = {*first}};
-    while (take_word(word)) {
-      auto more = (this->*next)();
-      if (!more) return more;
-      node.parts.push_back(std::move(*more));
-    }
-    return std::make_shared<const Node>(std::move(node));
-  }
-
-  base::Result<NodePtr> one() {
-    if (++depth_ > kDeepest) return wrong(at_, "the filter is nested too deep");
-    auto made = one_inside();
-    --depth_;
-    return made;
-  }
-
-  base::Result<NodePtr> one_inside() {
-    if (take_word("not")) {
-      auto inner = one();
-      if (!inner) return inner;
-      return std::make_shared<const Node>(Node{.kind = Node::Kind::none, .parts = {*inner}});
-    }
-    if (take_sign("(")) {
-      auto inner = any();
-      if (!inner) return inner;
-      if (!take_sign(")")) return wrong(at_, "a \")\" is missing");
-      return inner;
-    }
-    return comparison();
-  }
-
-  base::Result<NodePtr> comparison() {
-    const std::string_view word = peek_word();
-    const auto* field = std::ranges::find(kFields, word, &FieldRow::name);
-    if (field == kFields.end()) {
-      std::string names;
-      for (const FieldRow& each : kFields) names += (names.empty() ? "" : ", ") + std::string(each.name);
-      return wrong(at_, (word.empty() ? std::string("a field is missing")
-                                      : "there is no field \"" + std::string(word) + "\"") +
-                            "; there are " + names);
-    }
-    at_ += word.size();
-    Node node{.kind = Node::Kind::compare, .field = *field};
-    skip();
-    const std::size_t op_at = at_;
-    if (auto op = take_op(); op) {
-      node.op = *op;
-    } else {
-      return wrong(op_at, "after a field comes =, !=, <, <=, >, >=, starts_with or in");
-    }
-    if (auto fits = check_op(node, op_at); !fits) return std::unexpected(fits.error());
-    if (node.op != Op::among) {
-      if (auto added = add_value(node); !added) return std::unexpected(added.error());
-      return std::make_shared<const Node>(std::move(node));
-    }
-    if (!take_sign("(")) return wrong(at_, "after \"in\" comes a list: (value, value)");
-    do {
-      if (auto added = add_value(node); !added) return std::unexpected(added.error());
-    } while (take_sign(","));
-    if (!take_sign(")")) return wrong(at_, "a \")\" or \",\" is missing in the list");
-    return std::make_shared<const Node>(std::move(node));
-  }
-
-  std::optional<Op> take_op() {
-    if (take_word("in")) return Op::among;
-    if (take_word("starts_with")) return Op::starts_with;
-    for (const OpRow& row : kSigns) {
-      if (take_sign(row.sign)) return row.op;
-    }
-    return std::nullopt;
-  }
-
-  base::Status check_op(const Node& node, std::size_t at) const {
-    const bool by_size =
-        node.op == Op::less || node.op == Op::at_most || node.op == Op::greater || node.op == Op::at_least;
-    if (node.op == Op::starts_with && node.field.type != Type::text)
-      return wrong(at, std::string(node.field.name) + " is no text, and has no beginning");
-    if (by_size && node.field.type == Type::yes_or_no)
-      return wrong(at, std::string(node.field.name) + " is true or false, and neither is less");
-    if (by_size && node.field.field == Field::status)
-      return wrong(at, "a status is not less than another; compare it with =, != or in");
-    return {};
-  }
-
-  base::Status add_value(Node& node) {
-    skip();
-    const std::size_t at = at_;
-    if (++values_ > kMostValues) return wrong(at, "the filter has too many values");
-    if (at_ < text_.size() && text_[at_] == '"') {
-      auto text = quoted();
-      if (!text) return std::unexpected(text.error());
-      return add_text(node, std::move(*text), at);
-    }
-    const std::string_view word = peek_word();
-    if (node.field.type == Type::yes_or_no && (word == "true" || word == "false")) {
-      at_ += word.size();
-      node.values.emplace_back(word == "true");
-      return {};
-    }
-    if (node.field.type == Type::number) {
-      std::int64_t number = 0;
-      const char* end = text_.data() + text_.size();
-      const auto read = std::from_chars(text_.data() + at_, end, number);
-      if (read.ec == std::errc() && (read.ptr == end || !is_word(*read.ptr))) {
-        at_ = static_cast<std::size_t>(read.ptr - text_.data());
-        node.values.emplace_back(number);
-        return {};
-      }
-    }
-    return wrong(at, expected(node.field));
-  }
-
-  base::Status add_text(Node& node, std::string text, std::size_t at) const {
-    if (node.field.type == Type::time) {
-      const auto ms = parse_time(text);
-      if (!ms) return wrong(at, expected(node.field));
-      node.values.emplace_back(*ms);
-      return {};
-    }
-    if (node.field.type != Type::text) return wrong(at, expected(node.field));
-    if (node.field.field == Field::status && node.op != Op::starts_with && !is_status(text)) {
-      return wrong(at, "there is no status \"" + text +
-                           "\"; there are running, completed, failed, cancelled, terminated, stuck");
-    }
-    node.values.emplace_back(std::move(text));
-    return {};
-  }
-
-  static bool is_status(const std::string& text) {
-    for (const RunStatus status : {RunStatus::running, RunStatus::completed, RunStatus::failed,
-                                   RunStatus::cancelled, RunStatus::terminated, RunStatus::stuck}) {
-      if (name_of(status) == text) return true;
-    }
-    return false;
-  }
-
-  static std::string expected(const FieldRow& field) {
-    switch (field.type) {
-      case Type::text:
-        return std::string(field.name) + " is compared with a text in double quotes";
-      case Type::time:
-        return std::string(field.name) +
-               " is compared with a time in double quotes, as \"2026-11-01\" or \"2026-11-01T12:30:00Z\"";
-      case Type::number:
-        return std::string(field.name) + " is compared with a whole number";
-      case Type::yes_or_no:
-        return std::string(field.name) + " is compared with true or false";
-    }
-    return {};
-  }
-
-  base::Result<std::string> quoted() {
-    const std::size_t begin = at_++;
-    std::string text;
-    for (; at_ < text_.size(); ++at_) {
-      char c = text_[at_];
-      if (c == '"') {
-        ++at_;
-        return text;
-      }
-      if (c == '\\') {
-        if (++at_ == text_.size()) break;
-        c = text_[at_];
-        if (c != '"' && c != '\\') return wrong(at_, "in a text, \\ stands before \" or \\ only");
-      }
-      text += c;
-    }
-    return wrong(begin, "a text has no end; its second \" is missing");
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-  int depth_ = 0;
-  std::size_t values_ = 0;
-};
+constexpr double kExact = 9007199254740992.0;  // 2^53
+using Order = std::optional<std::partial_ordering>;
 
 /// What a run has under a field; nothing: it has none.
 std::optional<Value> value_of(Field field, const core::StreamId& stream, const RunRow& row) {
@@ -409,35 +51,77 @@ std::optional<Value> value_of(Field field, const core::StreamId& stream, const R
       return static_cast<std::int64_t>(row.questions);
     case Field::cancel_asked:
       return row.cancel_requested;
+    case Field::attribute:
+      break;
   }
   return std::nullopt;
 }
 
-bool compares(const Node& node, const Value& value) {
-  const auto equal = [&](const Value& one) { return one == value; };
-  switch (node.op) {
+bool fits(Op op, std::partial_ordering order) {
+  switch (op) {
     case Op::equal:
-      return equal(node.values[0]);
-    case Op::unequal:
-      return !equal(node.values[0]);
-    case Op::less:
-      return value < node.values[0];
-    case Op::at_most:
-      return value <= node.values[0];
-    case Op::greater:
-      return value > node.values[0];
-    case Op::at_least:
-      return value >= node.values[0];
-    case Op::starts_with:
-      return std::get<std::string>(value).starts_with(std::get<std::string>(node.values[0]));
     case Op::among:
-      return std::ranges::any_of(node.values, equal);
+      return order == 0;
+    case Op::unequal:
+      return order != 0;
+    case Op::less:
+      return order < 0;
+    case Op::at_most:
+      return order <= 0;
+    case Op::greater:
+      return order > 0;
+    case Op::at_least:
+      return order >= 0;
+    case Op::starts_with:
+      break;
   }
   return false;
 }
 
-bool holds(const Node& node, const core::StreamId& stream, const RunRow& row) {
-  const auto part_holds = [&](const NodePtr& part) { return holds(*part, stream, row); };
+/// How a value stands to what the filter has; nothing: they cannot be compared.
+Order order_of(const Value& value, const Value& other) {
+  if (value.index() != other.index()) return std::nullopt;
+  return value <=> other;
+}
+
+/// An attribute's kind decides how the filter's value is read.
+Order order_of(const AttributeValue& value, const Value& other) {
+  const auto* text = std::get_if<std::string>(&other);
+  const auto* whole = std::get_if<std::int64_t>(&other);
+  if (const auto* keyword = std::get_if<std::string>(&value)) {
+    if (text != nullptr) return *keyword <=> *text;
+  } else if (const auto* time = std::get_if<AttributeTime>(&value)) {
+    const auto ms = text == nullptr ? std::nullopt : filter::parse_time(*text);
+    if (ms) return time->ms <=> *ms;
+  } else if (const auto* yes = std::get_if<bool>(&value)) {
+    if (const auto* same = std::get_if<bool>(&other)) return *yes <=> *same;
+  } else {
+    const auto* integer = std::get_if<std::int64_t>(&value);
+    if (integer != nullptr && whole != nullptr) return *integer <=> *whole;
+    // Beyond 2^53 a fraction's place holder stands for many whole numbers, and is equal to none.
+    if (integer != nullptr && std::abs(static_cast<double>(*integer)) > kExact) return std::nullopt;
+    const double mine = integer != nullptr ? static_cast<double>(*integer) : std::get<double>(value);
+    if (whole != nullptr) return mine <=> static_cast<double>(*whole);
+    if (const auto* number = std::get_if<double>(&other)) return mine <=> *number;
+  }
+  return std::nullopt;
+}
+
+template <class Of>
+bool compares(const Node& node, const Of& value) {
+  if (node.op == Op::starts_with) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text != nullptr && text->starts_with(std::get<std::string>(node.values[0]));
+  }
+  return std::ranges::any_of(node.values, [&](const Value& one) {
+    const Order order = order_of(value, one);
+    return order && fits(node.op, *order);
+  });
+}
+
+bool holds(const Node& node, const core::StreamId& stream, const RunRow& row,
+           const AttributesFn& attributes) {
+  const auto part_holds = [&](const NodePtr& part) { return holds(*part, stream, row, attributes); };
   switch (node.kind) {
     case Node::Kind::all:
       return std::ranges::all_of(node.parts, part_holds);
@@ -445,12 +129,16 @@ bool holds(const Node& node, const core::StreamId& stream, const RunRow& row) {
       return std::ranges::any_of(node.parts, part_holds);
     case Node::Kind::none:
       return !part_holds(node.parts[0]);
-    case Node::Kind::compare: {
-      const auto value = value_of(node.field.field, stream, row);
-      return value && compares(node, *value);
-    }
+    case Node::Kind::compare:
+      break;
   }
-  return false;
+  if (node.field.field == Field::attribute) {
+    const Attributes& all = attributes();
+    const auto found = all.find(node.attribute);
+    return found != all.end() && compares(node, found->second);
+  }
+  const auto value = value_of(node.field.field, stream, row);
+  return value && compares(node, *value);
 }
 
 /// Bounds that hold of whatever the node chooses; of what is alternative or negated nothing is said.
@@ -466,24 +154,58 @@ void narrow(const Node& node, StartedWithin& within) {
   if (until) within.last_ms = std::min(within.last_ms, time + (node.op == Op::less ? 0 : 1));
 }
 
+/// Each kind of attribute that the value may be equal to.
+void add_matches(const std::string& name, const Value& value, std::vector<std::uint32_t>& matches) {
+  const auto add = [&](const AttributeValue& one) { matches.push_back(match_of(name, one)); };
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    add(*text);
+    if (const auto ms = filter::parse_time(*text)) add(AttributeTime{*ms});
+  } else if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    add(*whole);
+    add(static_cast<double>(*whole));
+  } else if (const auto* number = std::get_if<double>(&value)) {
+    add(*number);
+    if (std::trunc(*number) == *number && std::abs(*number) <= kExact)
+      add(static_cast<std::int64_t>(*number));
+  } else {
+    add(std::get<bool>(value));
+  }
+}
+
+/// An attribute that must be equal to something, if there is one; of several the one with the fewest values.
+const Node* equal_attribute(const Node& node) {
+  if (node.kind == Node::Kind::compare) {
+    const bool equal = node.op == Op::equal || node.op == Op::among;
+    return node.field.field == Field::attribute && equal ? &node : nullptr;
+  }
+  if (node.kind != Node::Kind::all) return nullptr;
+  const Node* best = nullptr;
+  for (const NodePtr& part : node.parts) {
+    const Node* one = equal_attribute(*part);
+    if (one != nullptr && (best == nullptr || one->values.size() < best->values.size())) best = one;
+  }
+  return best;
+}
+
 }  // namespace
 
-base::Result<Filter> Filter::parse(std::string_view text) {
-  if (text.size() > kLongestFilter) {
-    return base::fail(base::Code::invalid_argument,
-                      "a filter has at most " + std::to_string(kLongestFilter) + " bytes");
-  }
-  Filter filter;
-  Parser parser(text);
-  if (parser.empty()) return filter;
-  auto root = parser.whole();
-  if (!root) return std::unexpected(root.error());
-  filter.root_ = std::move(*root);
-  return filter;
+bool Filter::chooses(const core::StreamId& stream, const RunRow& row, const AttributesFn& attributes) const {
+  return root_ == nullptr || holds(*root_, stream, row, attributes);
 }
 
 bool Filter::chooses(const core::StreamId& stream, const RunRow& row) const {
-  return root_ == nullptr || holds(*root_, stream, row);
+  static const Attributes kNone;
+  return chooses(stream, row, []() -> const Attributes& { return kNone; });
+}
+
+std::optional<std::vector<std::uint32_t>> Filter::matches() const {
+  const Node* node = root_ == nullptr ? nullptr : equal_attribute(*root_);
+  if (node == nullptr) return std::nullopt;
+  std::vector<std::uint32_t> matches;
+  for (const Value& value : node->values) add_matches(node->attribute, value, matches);
+  std::ranges::sort(matches);
+  matches.erase(std::ranges::unique(matches).begin(), matches.end());
+  return matches;
 }
 
 StartedWithin Filter::started_within() const {

@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "engine/run/view/attributes.h"
+
 namespace sandglass::engine::run::view {
 namespace {
 
@@ -108,6 +110,10 @@ std::string run_row_key(core::PartitionId partition, std::int64_t started_ms, co
   return tables::index_key(partition, tables::Index::visibility, sort_of(started_ms), stream);
 }
 
+std::int64_t started_of_run_row(std::uint64_t sort) {
+  return static_cast<std::int64_t>(sort & ((std::uint64_t{1} << 56) - 1));
+}
+
 tables::KeyRange run_rows(core::PartitionId partition, std::int64_t first_started_ms,
                           std::int64_t last_started_ms) {
   return tables::index_range(partition, tables::Index::visibility, sort_of(first_started_ms),
@@ -129,6 +135,14 @@ bool RunView::projects(const Event& event) {
         return kLifecycle || kQuestions;
       },
       event);
+}
+
+void RunView::project_content(const Event& event, const std::vector<core::SlotPtr>& slots, const State& after,
+                              const core::StreamId& stream, core::PartitionId partition,
+                              std::vector<tables::ViewChange>& changes) {
+  const auto* set = std::get_if<AttributesSet>(&event);
+  if (set == nullptr || set->attributes.slot >= slots.size()) return;
+  project_attributes(slots[set->attributes.slot]->bytes, after.started_ms, stream, partition, changes);
 }
 
 void RunView::project(const State& before, const State& after, const core::StreamId& stream,

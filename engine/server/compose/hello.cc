@@ -61,6 +61,18 @@ run::StepOptions policy_of(const Json& policy) {
   return options;
 }
 
+/// What is neither text nor number nor true nor false is left out.
+run::Attributes attributes_of(const Json& json) {
+  run::Attributes attributes;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_string()) attributes[name] = value.get<std::string>();
+    if (value.is_number_integer()) attributes[name] = value.get<std::int64_t>();
+    if (value.is_number_float()) attributes[name] = value.get<double>();
+    if (value.is_boolean()) attributes[name] = value.get<bool>();
+  }
+  return attributes;
+}
+
 Task<Result<Json>> hello(Context& ctx, Json input) {
   const bool is_object = input.is_object();
   const std::string name = is_object && input.contains("name") && input["name"].is_string()
@@ -80,6 +92,10 @@ Task<Result<Json>> hello(Context& ctx, Json input) {
   const std::string activity = workers.empty() ? "hello.greet" : workers;
   const run::StepOptions options =
       policy_of(is_object && input.contains("policy") ? input["policy"] : Json(nullptr));
+  if (is_object && input.contains("attributes")) {
+    if (auto set = ctx.set_attributes(attributes_of(input["attributes"])); !set)
+      co_return std::unexpected(set.error());
+  }
   Json greetings = Json::array();
   std::int64_t greeted = 0;
   const auto progress = ctx.on_query(

@@ -33,6 +33,21 @@ class RunList : public testing::Test {
     disk_.sync(disk_.write(partition, {std::move(change)}));
   }
 
+  /// As the projection of a record leaves it in which the run's workflow has said this.
+  void say(int number, const std::string& json) {
+    const auto stream = core::StreamId::named(core::StreamKind::run, "run " + std::to_string(number));
+    const std::uint16_t partition = view::partition_of(stream.bucket(), kPartitions);
+    run::State state;
+    state.started_ms = 1000 + number;
+    std::vector<view::ViewChange> changes;
+    run::view::RunView::project_content(
+        run::AttributesSet{"0/attributes#0", {.seq = 1, .slot = 0, .size = 1}},
+        {std::make_shared<const core::Slot>(core::Slot{core::Encoding::json, json})}, state, stream,
+        partition, changes);
+    EXPECT_FALSE(changes.empty()) << json;
+    disk_.sync(disk_.write(partition, std::move(changes)));
+  }
+
   base::Result<v1::ListRunsReply> page(const std::string& filter, const std::string& token = {},
                                        std::uint32_t size = 10) {
     v1::ListRunsRequest request;
@@ -102,6 +117,35 @@ TEST_F(RunList, GoesOnAfterItsTokenWhileRunsComeAndChange) {
     token = more->next_page_token();
   }
   EXPECT_EQ(rest, (std::set<std::int64_t>{0, 1, 2, 3, 4, 6, 7}));
+}
+
+TEST_F(RunList, FindsRunsByTheirSearchAttributes) {
+  for (int i = 0; i < 30; ++i) {
+    put(i, i % 2 == 0 ? run::RunStatus::failed : run::RunStatus::completed, i == 12 ? "other" : "default");
+    say(i, R"({"order":{"keyword":"A-)" + std::to_string(i % 6) + R"("},"n":{"integer":)" +
+               std::to_string(i) + "}}");
+  }
+  put(30, run::RunStatus::failed);  // says nothing
+  EXPECT_EQ(starts(R"(attributes.order = "A-0")"), (std::vector<std::int64_t>{24, 18, 6, 0}))
+      << "12 is another's";
+  EXPECT_EQ(
+      starts(R"(attributes.order = "A-1" and attributes.n > 10 and started < "1970-01-01T00:00:01.020Z")"),
+      (std::vector<std::int64_t>{19, 13}));
+  EXPECT_EQ(starts(R"(attributes.n >= 27 and status = "failed")"), std::vector<std::int64_t>{28});
+  EXPECT_EQ(starts("attributes.n in (3, 4.0, 99)"), (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(count(R"(attributes.order in ("A-1", "A-2"))"), 10U);
+  EXPECT_EQ(count(R"(not attributes.order = "A-1")"), 25U);
+
+  // What it said before does not find it any more, and what two values find comes once.
+  say(1, R"({"order":{"keyword":"A-2"}})");
+  EXPECT_EQ(starts(R"(attributes.order = "A-1")"), (std::vector<std::int64_t>{25, 19, 13, 7}));
+  EXPECT_EQ(starts(R"(attributes.order in ("A-1", "A-2") and started < "1970-01-01T00:00:01.008Z")"),
+            (std::vector<std::int64_t>{7, 2, 1}));
+  const auto shown = page("attributes.n = 5");
+  ASSERT_TRUE(shown);
+  auto filled = *shown;
+  ASSERT_TRUE(fill_heads(view_, filled));
+  EXPECT_EQ(filled.runs(0).attributes(), R"({"order":{"keyword":"A-5"},"n":{"integer":5}})");
 }
 
 TEST_F(RunList, KeepsTenantsApart) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "engine/run/view/attributes.h"
+
 namespace sandglass::engine::run::view {
 namespace {
 
@@ -133,6 +137,85 @@ TEST(Filter, ThatIsWrongNamesTheColumnAndWhatShouldBeThere) {
     EXPECT_TRUE(message.starts_with("filter, column " + std::to_string(wrong.column) + ": "))
         << wrong.text << " → " << message;
     EXPECT_NE(message.find(wrong.words), std::string::npos) << wrong.text << " → " << message;
+  }
+}
+
+bool chooses_with(const std::string& text, const Attributes& attributes) {
+  const auto filter = Filter::parse(text);
+  EXPECT_TRUE(filter) << text << ": " << (filter ? "" : filter.error().message);
+  return filter && filter->chooses(kRun, row(), [&]() -> const Attributes& { return attributes; });
+}
+
+TEST(Filter, ReadsAnAttributesValueAsItsKindSays) {
+  const Attributes attributes = {{"order", "A-17"},
+                                 {"amount", std::int64_t{12}},
+                                 {"share", 0.5},
+                                 {"due", AttributeTime{kNov1}},
+                                 {"paid", true}};
+  for (const char* text :
+       {R"(attributes.order = "A-17")", R"(attributes.order starts_with "A-")",
+        R"(attributes.order in ("x", "A-17"))", R"(attributes.order != "B")", "attributes.amount = 12",
+        "attributes.amount = 12.0", "attributes.amount > 11.5", "attributes.share < 1",
+        "attributes.share = 5e-1", R"(attributes.due = "2026-11-01T01:00:00+01:00")",
+        R"(attributes.due < "2026-11-02")", "attributes.paid = true", "attributes.paid != false",
+        R"(not attributes.nothing = "x" and attributes.order = "A-17")"}) {
+    EXPECT_TRUE(chooses_with(text, attributes)) << text;
+  }
+  for (const char* text :
+       {R"(attributes.order = "a-17")", R"(attributes.nothing = "x")", R"(attributes.nothing != "x")",
+        R"(attributes.amount = "12")", R"(attributes.due = "soon")", "attributes.paid = 1",
+        "attributes.order = 17", R"(attributes.amount starts_with "1")"}) {
+    EXPECT_FALSE(chooses_with(text, attributes)) << text;
+  }
+  for (const char* wrong : {"attributes.a-b = 1", "attributes. = 1", "attributes.x starts_with 1",
+                            "attributes.x = y", "attributes.x = 1e999", "attributes.x = 1.2.3"}) {
+    EXPECT_FALSE(Filter::parse(wrong)) << wrong;
+  }
+}
+
+TEST(Filter, NamesTheMatchesOfWhatItChooses) {
+  const auto matches = [](const char* text) { return Filter::parse(text)->matches(); };
+  const auto of = [](std::vector<std::uint32_t> all) {
+    std::ranges::sort(all);
+    return all;
+  };
+  EXPECT_EQ(matches(R"(attributes.order = "A-17" and status = "failed")"), of({match_of("order", "A-17")}));
+  EXPECT_EQ(matches(R"(attributes.order in ("a", "b"))"),
+            of({match_of("order", "a"), match_of("order", "b")}));
+  EXPECT_EQ(matches("attributes.n = 3"), of({match_of("n", std::int64_t{3}), match_of("n", 3.0)}));
+  EXPECT_EQ(matches("attributes.n = 3.0"), of({match_of("n", std::int64_t{3}), match_of("n", 3.0)}));
+  EXPECT_EQ(matches(R"(attributes.due = "2026-11-01")"),
+            of({match_of("due", "2026-11-01"), match_of("due", AttributeTime{kNov1})}));
+  for (const char* open :
+       {R"(attributes.order = "a" or status = "failed")", R"(not attributes.order = "a")",
+        R"(attributes.order != "a")", R"(attributes.order > "a")", "status = \"failed\"", ""}) {
+    EXPECT_FALSE(matches(open)) << open;
+  }
+}
+
+// A match row stands where its value, then its start, put it, and tells both.
+TEST(Matches, AreInTheOrderOfTheirRunsStarts) {
+  const auto one = match_of("order", "A-17");
+  EXPECT_NE(one, match_of("order", "A-18"));
+  EXPECT_NE(match_of("n", std::int64_t{1}), match_of("n", true)) << "of another kind";
+  EXPECT_EQ(match_of("n", 0.0), match_of("n", -0.0));
+  std::string last;
+  for (const std::int64_t started :
+       {std::int64_t{0}, std::int64_t{1}, kNov1, kNov1 + 1, std::int64_t{1} << 41}) {
+    const std::string key = match_key(3, one, started, kRun);
+    EXPECT_LT(last, key);
+    last = key;
+    const auto parsed = tables::parse_index_key(key);
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(started_of(*parsed), started);
+    EXPECT_EQ(parsed->stream, kRun.bytes());
+    const auto range = match_rows(3, one, started, started + 1);
+    EXPECT_TRUE(range.first <= key && key < range.last);
+    const auto all = match_rows(3, one, 0, StartedWithin().last_ms);
+    EXPECT_TRUE(all.first <= key && key < all.last);
+    EXPECT_FALSE(all.first <= match_key(3, one + 1, started, kRun) &&
+                 match_key(3, one + 1, started, kRun) < all.last);
+    EXPECT_EQ(started_of_run_row(tables::parse_index_key(run_row_key(3, started, kRun))->sort), started);
   }
 }
 

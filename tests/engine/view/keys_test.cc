@@ -108,9 +108,11 @@ TEST(Keys, WhatIsPutTogetherIsTakenApartAgain) {
 
 TEST(Keys, AKeyOfOneFamilyIsNotReadAsAnother) {
   const StreamId id = StreamId::named(StreamKind::run, "a");
-  const std::string keys[] = {record_key(id, 1),        snapshot_key(id),       inbox_key(id, id),
-                              request_key(id, "r"),     due_key(1, 2, id, "t"), in_flight_key(1, id),
-                              order_key(1, 2),          owner_epoch_key(1),     low_water_key(1, Index::due),
+  const std::string keys[] = {record_key(id, 1),        snapshot_key(id),
+                              inbox_key(id, id),        content_key(id),
+                              request_key(id, "r"),     due_key(1, 2, id, "t"),
+                              in_flight_key(1, id),     order_key(1, 2),
+                              owner_epoch_key(1),       low_water_key(1, Index::due),
                               meta_key(MetaRow::format)};
   int streams = 0;
   int indexes = 0;
@@ -123,7 +125,7 @@ TEST(Keys, AKeyOfOneFamilyIsNotReadAsAnother) {
                   parse_order_key(key).has_value(),
               1);
   }
-  EXPECT_EQ(streams, 4);
+  EXPECT_EQ(streams, 5);
   EXPECT_EQ(indexes, 2);
   EXPECT_EQ(orders, 1);
   EXPECT_FALSE(parse_stream_key(std::string_view(keys[0]).substr(0, 20)));

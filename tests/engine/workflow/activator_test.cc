@@ -223,6 +223,111 @@ TEST(SlotFile, ThreeCrashesWhileARunWasRunningMakeItASuspect) {  // J13
   EXPECT_TRUE(answers.at(1).command);
 }
 
+core::ActivationRequest query_request(int number, const std::string& workflow, const std::string& name) {
+  core::ActivationRequest request = first_request(number, workflow);
+  request.question = core::Question{.kind = core::Question::Kind::query, .name = name, .input = nullptr};
+  return request;
+}
+
+TEST(ThreadedActivator, ABlockedQueryIsItsCallersErrorAlone) {  // J13
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool entered = false, is_open = false, left = false;
+  };
+  static Gate gate;
+  static Registry registry;  // an abandoned thread may use it until the process ends
+  static ManualClock clock;
+  registry.add("asked", "1", [](Context& ctx, Json) -> Task<Result<Json>> {
+    const auto blocks = ctx.on_query("blocks", [](const Json&) -> Result<Json> {
+      std::unique_lock lock(gate.mutex);
+      gate.entered = true;
+      gate.changed.notify_all();
+      gate.changed.wait(lock, [] { return gate.is_open; });
+      gate.left = true;
+      gate.changed.notify_all();
+      return 1;
+    });
+    const auto answers = ctx.on_query("answers", [](const Json&) -> Result<Json> { return 2; });
+    co_return co_await ctx.wait_signal("end");
+  });
+  Bell bell;
+  ThreadedActivator activator(registry, tenant_key, clock,
+                              {.limit_ms = 1000, .wake = [&] { bell.ring(); }, .slots = {}});
+  activator.submit(query_request(1, "asked", "blocks"));
+  {
+    std::unique_lock lock(gate.mutex);
+    gate.changed.wait(lock, [] { return gate.entered; });
+  }
+  clock.now_ns = 1'000'000'001;
+  std::vector<core::ActivationAnswer> answers;
+  activator.poll(answers);
+  ASSERT_EQ(answers.size(), 1U);
+  ASSERT_TRUE(answers[0].said) << "the question is answered, and no output is, so that the run goes on";
+  EXPECT_EQ(answers[0].said->error().code, Code::activation_blocked);
+  EXPECT_FALSE(activator.is_live_at(stream(1), 1));
+  activator.submit(query_request(1, "asked", "answers"));
+  bell.wait_for(1);
+  answers.clear();
+  activator.poll(answers);
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(*answers[0].said, "2");
+  EXPECT_TRUE(activator.is_live_at(stream(1), 1));
+  std::unique_lock lock(gate.mutex);
+  gate.is_open = true;
+  gate.changed.notify_all();
+  gate.changed.wait(lock, [] { return gate.left; });
+}
+
+TEST(SlotFile, AQueryThatCrashesIsNotPutAgainAndItsRunGoesOn) {  // J13
+  const tests::support::TempFolder folder;
+  const std::string path = folder.file("slots");
+  Registry registry;
+  registry.add("asked", "1", [](Context& ctx, Json) -> Task<Result<Json>> {
+    const auto crashes = ctx.on_query("crashes", [](const Json&) -> Result<Json> {
+      ::kill(::getpid(), SIGKILL);
+      return 1;
+    });
+    const auto answers = ctx.on_query("answers", [](const Json&) -> Result<Json> { return 2; });
+    co_return co_await ctx.wait_signal("end");
+  });
+  const base::SystemClock clock;
+  for (int crash = 1; crash <= 3; ++crash) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto slots = SlotFile::open(path);
+      ThreadedActivator activator(
+          registry, tenant_key, clock,
+          {.limit_ms = 60'000, .wake = {}, .slots = std::shared_ptr<SlotFile>(std::move(*slots))});
+      activator.submit(query_request(1, "asked", "crashes"));
+      while (true) ::pause();
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
+  auto slots = SlotFile::open(path);
+  ASSERT_TRUE(slots) << slots.error().message;
+  EXPECT_FALSE((*slots)->is_suspect({stream(1)})) << "its workflow code";
+  Bell bell;
+  ThreadedActivator activator(registry, tenant_key, clock,
+                              {.limit_ms = 60'000,
+                               .wake = [&] { bell.ring(); },
+                               .slots = std::shared_ptr<SlotFile>(std::move(*slots))});
+  const char* const names[] = {"crashes", "answers", "crashes"};
+  for (const char* name : names) activator.submit(query_request(1, "asked", name));
+  activator.submit(first_request(1, "asked"));
+  bell.wait_for(4);
+  std::vector<core::ActivationAnswer> answers;
+  activator.poll(answers);
+  ASSERT_EQ(answers.size(), 4U);
+  EXPECT_EQ(answers[0].said->error().code, Code::activation_blocked);
+  EXPECT_EQ(*answers[1].said, "2");
+  EXPECT_EQ(answers[2].said->error().code, Code::activation_blocked) << "not in this process any more";
+  EXPECT_TRUE(answers[3].command) << "the run's own code is not concerned";
+}
+
 TEST(SlotFile, ADamagedRowNamesNobody) {
   const tests::support::TempFolder folder;
   const std::string path = folder.file("slots");

@@ -1,6 +1,8 @@
 // Queries and updates in workflow code: what they may do, and that replay does the same.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "engine/workflow/checkpoint.h"
 #include "engine/workflow/testing.h"
 
@@ -186,6 +188,7 @@ TEST_P(Handling, ACancelledRunsUpdatesAreAnswered) {
 Task<Result<Json>> hasty(Context& ctx, Json) {
   int left = 3;
   const auto slow = ctx.on_update("slow", {}, [&](Context& inner, Json) -> Task<Result<Json>> {
+    if (co_await inner.updates_done()) co_return "it has waited for itself";
     auto slept = co_await inner.step("work", "work", nullptr);
     co_return Json(left);
   });
@@ -298,6 +301,36 @@ struct Tally {
     archive(sum);
   }
 };
+
+TEST(Attributes, AreRecordedInASlotAndRepeatedByReplay) {
+  Registry registry;
+  registry.add("order", "1", [](Context& ctx, Json) -> Task<Result<Json>> {
+    const auto set = ctx.set_attributes({{"order", "A-17"},
+                                         {"amount", std::int64_t{12}},
+                                         {"due", run::AttributeTime{ctx.now_ms()}},
+                                         {"paid", false}});
+    if (!set) co_return std::unexpected(set.error());
+    (void)co_await ctx.wait_signal("paid");
+    for (const run::Attributes& wrong :
+         {run::Attributes{{"a b", true}}, run::Attributes{{"", true}},
+          run::Attributes{{"long", std::string(run::kLongestAttribute + 1, 'x')}},
+          run::Attributes{{"none", std::numeric_limits<double>::quiet_NaN()}}}) {
+      if (ctx.set_attributes(wrong)) co_return "a wrong one was taken";
+    }
+    (void)ctx.set_attributes({{"paid", true}});
+    co_return "done";
+  });
+  TestRun run(registry, {.workflow = "order"});
+  ASSERT_EQ(run.count<run::AttributesSet>(), 1U);
+  const core::PayloadRef first = run.state().attributes;
+  EXPECT_EQ(Json::parse(run.history()[first.seq - 1].slots[first.slot]->bytes),
+            Json::parse(R"({"amount":{"integer":12},"due":{"time":1700000000000},
+                            "order":{"keyword":"A-17"},"paid":{"bool":false}})"));
+  ASSERT_TRUE(run.signal("paid"));
+  EXPECT_EQ(run.result(), Json("done"));
+  EXPECT_EQ(run.count<run::AttributesSet>(), 2U);
+  EXPECT_EQ(run.check_replay(), "");
+}
 
 /// Adds what updates bring; a checkpoint at every signal.
 Task<Result<Json>> tally(Context& ctx, Tally state) {
