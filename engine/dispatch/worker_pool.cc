@@ -121,19 +121,16 @@ void WorkerPool::name(Session& session, const TaskId& id) {
   const Id found = owner_->find(id.stream, id.path);
   const auto task = found == 0 ? tasks_.end() : tasks_.find(found);
   if (task == tasks_.end() || task->second.ended) {
-    claims_.insert_or_assign(Step(id.stream, id.path),
-                             Claim{.worker = session.hello.worker,
-                                   .token = id.token,
-                                   .until_ms = clock_.wall_ms() + settings_.lease_ms,
-                                   .result = {}});
+    claims_.insert_or_assign(
+        {Step(id.stream, id.path), session.hello.worker},
+        Claim{.token = id.token, .until_ms = clock_.wall_ms() + settings_.lease_ms, .result = {}});
     return;
   }
   const core::Token& current = task->second.action->token;
   const Session* holder = task->second.session;
-  const bool same = current.attempt == id.token.attempt && current.counter == id.token.counter &&
-                    id.token.epoch <= current.epoch;
-  const bool serves = session.hello.all_tenants || task->second.action->tenant == session.hello.tenant;
-  if (!same || !serves || (holder != nullptr && holder->hello.worker != session.hello.worker)) {
+  const bool same = is_attempt(id.token, current);
+  if (!same || !session.serves(*task->second.action) ||
+      (holder != nullptr && holder->hello.worker != session.hello.worker)) {
     session.outgoing.gone.push_back(id);
     return;
   }
@@ -186,9 +183,8 @@ void WorkerPool::answered(Session& session, WorkerAnswer answer, std::vector<Ans
     }
     return end(id, *task, std::move(answer.result), answers);
   }
-  const auto claim = claims_.find(Step(answer.id.stream, answer.id.path));
-  if (claim != claims_.end() && claim->second.worker == session.hello.worker &&
-      claim->second.token == answer.id.token) {
+  const auto claim = claims_.find({Step(answer.id.stream, answer.id.path), session.hello.worker});
+  if (claim != claims_.end() && claim->second.token == answer.id.token) {
     claim->second.result = std::move(answer.result);
     return;
   }

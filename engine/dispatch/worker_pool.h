@@ -120,6 +120,9 @@ class WorkerPool {
     bool draining = false;
     EngineSays outgoing;
 
+    bool serves(const core::Action& action) const {
+      return hello.all_tenants || action.tenant == hello.tenant;
+    }
     bool takes() const { return link && !draining && tasks.size() < hello.capacity; }
   };
   enum class Stage : std::uint8_t { held_back, waiting, loading, out, over };
@@ -147,7 +150,6 @@ class WorkerPool {
   };
   /// What a worker has named and no step has been met for yet: its run may still be on its way into memory.
   struct Claim {
-    std::string worker;
     core::Token token;
     std::int64_t until_ms = 0;
     std::optional<core::ActivityResult> result;
@@ -201,6 +203,11 @@ class WorkerPool {
   void pass_leases(std::int64_t now_ms, std::vector<Answer>& answers);
   void pass_waits(std::int64_t now_ms);
   bool held_back(std::int64_t now_ms) const;
+  /// What a worker has is this attempt, of this owner or one before it (J8).
+  static bool is_attempt(const core::Token& named, const core::Token& current) {
+    return named.attempt == current.attempt && named.counter == current.counter &&
+           named.epoch <= current.epoch;
+  }
 
   const base::Clock& clock_;
   const WorkerSettings settings_;
@@ -220,7 +227,7 @@ class WorkerPool {
   std::map<SessionId, std::unique_ptr<Session>> sessions_;
   std::multimap<std::int64_t, Id> deadlines_;
   std::set<Id> held_back_;
-  std::map<Step, Claim> claims_;
+  std::map<std::pair<Step, std::string>, Claim> claims_;         // by the worker as well
   std::unordered_map<TaskId, Unsettled, TaskIdHash> unsettled_;  // by the token of the step's action
   std::vector<Answer> early_;                                    // of claims that met their step in enqueue()
 };

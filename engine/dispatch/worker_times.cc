@@ -63,23 +63,23 @@ void WorkerPool::enqueue(Id id, const core::StreamId& stream, const core::Action
 
 /// A worker has named it before it was met here.
 bool WorkerPool::claimed(Id id, Task& task, std::vector<Answer>& answers) {
-  const auto found = claims_.find(Step(*task.stream, task.action->path));
-  if (found == claims_.end()) return false;
-  const Claim claim = std::move(found->second);
-  claims_.erase(found);
-  Session* session = session_of(claim.worker);
-  if (session == nullptr) return false;
-  if (claim.token.attempt != task.action->token.attempt ||
-      claim.token.counter != task.action->token.counter) {
-    session->outgoing.gone.push_back({*task.stream, task.action->path, claim.token});
-    return false;
+  const Step step(*task.stream, task.action->path);
+  for (auto next = claims_.lower_bound({step, ""}); next != claims_.end() && next->first.first == step;) {
+    const std::string worker = next->first.second;
+    Claim claim = std::move(next->second);
+    next = claims_.erase(next);
+    Session* session = session_of(worker);
+    if (session == nullptr) continue;
+    const TaskId named(step.first, step.second, claim.token);
+    if (task.session != nullptr || !session->serves(*task.action) ||
+        !is_attempt(claim.token, task.action->token)) {
+      session->outgoing.gone.push_back(named);
+      continue;
+    }
+    attach_to(*session, id, task, claim.token);
+    if (claim.result) answered(*session, {named, std::move(*claim.result)}, answers);
   }
-  attach_to(*session, id, task, claim.token);
-  if (claim.result) {
-    answered(*session, {TaskId(*task.stream, task.action->path, claim.token), std::move(*claim.result)},
-             answers);
-  }
-  return true;
+  return task.session != nullptr;
 }
 
 void WorkerPool::attach_to(Session& session, Id id, Task& task, const core::Token& token) {
@@ -280,9 +280,10 @@ void WorkerPool::pass_leases(std::int64_t now_ms, std::vector<Answer>& answers) 
     }
   }
   std::erase_if(claims_, [&](const auto& entry) {
-    const auto& [step, claim] = entry;
+    const auto& [who, claim] = entry;
+    const auto& [step, worker] = who;
     if (now_ms < claim.until_ms) return false;
-    if (Session* session = session_of(claim.worker))
+    if (Session* session = session_of(worker))
       session->outgoing.gone.push_back({step.first, step.second, claim.token});
     return true;
   });
@@ -307,7 +308,7 @@ std::optional<std::int64_t> WorkerPool::next_due_ms() const {
   const auto at = [&due](std::int64_t ms) { due = due ? std::min(*due, ms) : ms; };
   if (!deadlines_.empty()) at(deadlines_.begin()->first);
   for (const auto& [id, session] : sessions_) at(session->heard_ms + settings_.lease_ms);
-  for (const auto& [step, claim] : claims_) at(claim.until_ms);
+  for (const auto& [who, claim] : claims_) at(claim.until_ms);
   if (!held_back_.empty() && opened_ms_ != 0) at(opened_ms_ + settings_.reattach_ms);
   for (const auto& [name, queue] : queues_) {
     if (queue.unserved_since_ms != 0 && !queue.alarmed) at(queue.unserved_since_ms + settings_.alarm_ms);

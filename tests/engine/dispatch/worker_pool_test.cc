@@ -363,6 +363,25 @@ TEST_F(Workers, AnAnswerThatComesBeforeItsRunIsInMemoryWaitsForIt) {  // FR-74
   EXPECT_EQ(other.link->gone, Paths{"z"}) << "its answer was durable before";
 }
 
+TEST_F(Workers, ATaskThatIsNotInMemoryYetIsNobodyElsesToName) {  // J8
+  const TaskId real(stream, "a", action("a").token);
+  const Worker thief = connect("w1", 1, {real}, "other");
+  EXPECT_TRUE(answer(thief, real, "\"forged\"").empty());
+  TaskId newer = real;
+  newer.token.epoch = 9;
+  const Worker liar = connect("w2", 1, {newer});
+  const Worker back = connect("w3", 1, {real});
+  const Worker second = connect("w4", 1, {real});
+  EXPECT_TRUE(answer(back, real, "1").empty());
+  Action again = action("a", 2);
+  again.scheduled_ms = 1;
+  dispatcher->submit(stream, again);
+  const auto finished = poll();
+  ASSERT_EQ(finished.size(), 1U);
+  EXPECT_EQ(finished[0].finished.result.slot->bytes, "1");
+  for (const Worker* one : {&thief, &liar, &second}) EXPECT_EQ(one->link->gone, Paths{"a"});
+}
+
 TEST_F(Workers, APoliteStopTakesNothingMoreAndHandsBackAtOnce) {  // FR-75, FR-76
   for (const char* path : {"a", "b"}) dispatcher->submit(stream, action(path));
   const Worker worker = connect("w1", 2);
