@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "engine/blob/blob.h"
 #include "engine/fold/stream_kind.h"
 #include "engine/journal/reader.h"
+#include "engine/schedule/occurrences.h"
 #include "engine/shard/envelope.h"
 #include "engine/view/view.h"
 #include "schemas/sandglass/v1/admin.pb.h"
@@ -50,6 +52,8 @@ struct Backend {
   std::uint16_t partitions = 8;
   std::map<std::string, std::string> workflows;  // name → version that new runs get
   UploadLimits upload;
+  /// By IANA name; empty: UTC. May read files.
+  std::function<base::Result<std::shared_ptr<const schedule::Zone>>(const std::string&)> find_zone;
   /// Why a stream is known to be damaged, if it is (E14): its rows still say what it was before.
   std::function<std::optional<base::Error>(const core::StreamId&)> damage_of;
   /// A read has found it: from now on damage_of says so too. May be null.

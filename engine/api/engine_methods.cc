@@ -12,6 +12,7 @@
 #include "engine/api/run_access.h"
 #include "engine/api/run_detail.h"
 #include "engine/api/run_list.h"
+#include "engine/api/schedules.h"
 #include "engine/api/update_stream.h"
 #include "engine/api/upload.h"
 #include "engine/base/crash_point.h"
@@ -28,7 +29,12 @@ namespace approvals = activities::approvals;
 
 class EngineMethods final : public Methods {
  public:
-  explicit EngineMethods(const Backend& backend) : backend_(backend) {}
+  explicit EngineMethods(const Backend& backend)
+      : backend_(backend),
+        schedules_(backend, [this](const core::StreamId& stream, core::CommandPtr command,
+                                   const Changing& changing, Answer<v1::CommandReply> answer) {
+          submit(stream, std::move(command), changing.request_id, changing.digest, std::move(answer));
+        }) {}
 
   void start_run(const Caller& caller, const v1::StartRunRequest& request,
                  Answer<v1::StartRunReply> answer) override;
@@ -137,6 +143,28 @@ class EngineMethods final : public Methods {
     return artifact_stream(backend_, caller, request);
   }
 
+#define SG_SCHEDULE(name, method, Request)                                                                \
+  void name(const Caller& caller, const v1::Request& request, Answer<v1::CommandReply> answer) override { \
+    schedules_.method(caller, request, {request.request_id(), digest_of(#name, request)},                 \
+                      std::move(answer));                                                                 \
+  }
+  SG_SCHEDULE(create_schedule, create, CreateScheduleRequest)
+  SG_SCHEDULE(update_schedule, update, UpdateScheduleRequest)
+  SG_SCHEDULE(pause_schedule, pause, ScheduleRequest)
+  SG_SCHEDULE(resume_schedule, resume, ScheduleRequest)
+  SG_SCHEDULE(delete_schedule, remove, ScheduleRequest)
+  SG_SCHEDULE(trigger_schedule, trigger, ScheduleRequest)
+  SG_SCHEDULE(backfill_schedule, backfill, BackfillScheduleRequest)
+#undef SG_SCHEDULE
+  void get_schedule(const Caller& caller, const v1::GetScheduleRequest& request,
+                    Answer<v1::ScheduleDetail> answer) override {
+    schedules_.get(caller, request, std::move(answer));
+  }
+  void list_schedules(const Caller& caller, const v1::ListSchedulesRequest& request,
+                      Answer<v1::ListSchedulesReply> answer) override {
+    schedules_.list(caller, request, std::move(answer));
+  }
+
   void create_token(const Caller& caller, const v1::CreateTokenRequest& request,
                     Answer<v1::CommandReply> answer) override;
   void revoke_token(const Caller& caller, const v1::RevokeTokenRequest& request,
@@ -207,6 +235,7 @@ class EngineMethods final : public Methods {
   }
 
   const Backend& backend_;
+  Schedules schedules_;
 };
 
 void EngineMethods::start_run(const Caller& caller, const v1::StartRunRequest& request,

@@ -11,6 +11,7 @@
 #include "schemas/sandglass/v1/content.pb.h"
 #include "schemas/sandglass/v1/history.pb.h"
 #include "schemas/sandglass/v1/run.pb.h"
+#include "schemas/sandglass/v1/schedule.pb.h"
 
 namespace sandglass::engine::api {
 
@@ -52,6 +53,18 @@ class Methods {
   virtual void list_artifacts(const Caller&, const v1::ListArtifactsRequest&,
                               Answer<v1::ListArtifactsReply>) = 0;
   virtual StreamPtr<v1::ContentPart> get_artifact(const Caller&, const v1::GetArtifactRequest&) = 0;
+
+  virtual void create_schedule(const Caller&, const v1::CreateScheduleRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void update_schedule(const Caller&, const v1::UpdateScheduleRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void pause_schedule(const Caller&, const v1::ScheduleRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void resume_schedule(const Caller&, const v1::ScheduleRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void delete_schedule(const Caller&, const v1::ScheduleRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void trigger_schedule(const Caller&, const v1::ScheduleRequest&, Answer<v1::CommandReply>) = 0;
+  virtual void backfill_schedule(const Caller&, const v1::BackfillScheduleRequest&,
+                                 Answer<v1::CommandReply>) = 0;
+  virtual void get_schedule(const Caller&, const v1::GetScheduleRequest&, Answer<v1::ScheduleDetail>) = 0;
+  virtual void list_schedules(const Caller&, const v1::ListSchedulesRequest&,
+                              Answer<v1::ListSchedulesReply>) = 0;
 
   virtual void create_token(const Caller&, const v1::CreateTokenRequest&, Answer<v1::CommandReply>) = 0;
   virtual void revoke_token(const Caller&, const v1::RevokeTokenRequest&, Answer<v1::CommandReply>) = 0;

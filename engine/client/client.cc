@@ -189,6 +189,33 @@ base::Result<api::DescribeJournalReply> Client::describe_journal() {
 base::Result<api::ListArtifactsReply> Client::list_artifacts(const api::ListArtifactsRequest& request) {
   return impl_->call(&api::Sandglass::Stub::ListArtifacts, request);
 }
+base::Result<api::CommandReply> Client::create_schedule(const api::CreateScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::CreateSchedule, request);
+}
+base::Result<api::CommandReply> Client::update_schedule(const api::UpdateScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::UpdateSchedule, request);
+}
+base::Result<api::CommandReply> Client::pause_schedule(const api::ScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::PauseSchedule, request);
+}
+base::Result<api::CommandReply> Client::resume_schedule(const api::ScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::ResumeSchedule, request);
+}
+base::Result<api::CommandReply> Client::delete_schedule(const api::ScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::DeleteSchedule, request);
+}
+base::Result<api::CommandReply> Client::trigger_schedule(const api::ScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::TriggerSchedule, request);
+}
+base::Result<api::CommandReply> Client::backfill_schedule(const api::BackfillScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::BackfillSchedule, request);
+}
+base::Result<api::ScheduleDetail> Client::get_schedule(const api::GetScheduleRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::GetSchedule, request);
+}
+base::Result<api::ListSchedulesReply> Client::list_schedules(const api::ListSchedulesRequest& request) {
+  return impl_->call(&api::Sandglass::Stub::ListSchedules, request);
+}
 base::Result<api::CommandReply> Client::create_token(const api::CreateTokenRequest& request) {
   return impl_->call(&api::Sandglass::Stub::CreateToken, request);
 }

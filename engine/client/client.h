@@ -20,6 +20,7 @@
 #include "schemas/sandglass/v1/content.pb.h"
 #include "schemas/sandglass/v1/history.pb.h"
 #include "schemas/sandglass/v1/run.pb.h"
+#include "schemas/sandglass/v1/schedule.pb.h"
 
 namespace sandglass::engine::client {
 
@@ -71,6 +72,15 @@ class Client {
   base::Result<api::CommandReply> decide(const api::DecideRequest& request);
   base::Result<api::DescribeJournalReply> describe_journal();
   base::Result<api::ListArtifactsReply> list_artifacts(const api::ListArtifactsRequest& request);
+  base::Result<api::CommandReply> create_schedule(const api::CreateScheduleRequest& request);
+  base::Result<api::CommandReply> update_schedule(const api::UpdateScheduleRequest& request);
+  base::Result<api::CommandReply> pause_schedule(const api::ScheduleRequest& request);
+  base::Result<api::CommandReply> resume_schedule(const api::ScheduleRequest& request);
+  base::Result<api::CommandReply> delete_schedule(const api::ScheduleRequest& request);
+  base::Result<api::CommandReply> trigger_schedule(const api::ScheduleRequest& request);
+  base::Result<api::CommandReply> backfill_schedule(const api::BackfillScheduleRequest& request);
+  base::Result<api::ScheduleDetail> get_schedule(const api::GetScheduleRequest& request);
+  base::Result<api::ListSchedulesReply> list_schedules(const api::ListSchedulesRequest& request);
   base::Result<api::CommandReply> create_token(const api::CreateTokenRequest& request);
   base::Result<api::CommandReply> revoke_token(const api::RevokeTokenRequest& request);
   base::Result<api::ListTokensReply> list_tokens();

@@ -14,6 +14,7 @@ struct Rule {
 };
 
 constexpr Roles kRunners = Role::admin | Role::operator_ | Role::user;
+constexpr Roles kSchedulers = Role::admin | Role::operator_;  // runs of schedules are of service identities
 constexpr Roles kReaders = kRunners | Role::auditor | Role::approver;
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -42,6 +43,15 @@ constexpr auto kRules = std::to_array<Rule>({
     {Call::update_run, "update a run", kRunners},
     {Call::count_runs, "count runs", kReaders},
     {Call::work, "carry out steps", static_cast<Roles>(Role::worker)},
+    {Call::create_schedule, "create a schedule", kSchedulers},
+    {Call::update_schedule, "change a schedule", kSchedulers},
+    {Call::pause_schedule, "pause a schedule", kSchedulers},
+    {Call::resume_schedule, "resume a schedule", kSchedulers},
+    {Call::delete_schedule, "delete a schedule", kSchedulers},
+    {Call::trigger_schedule, "trigger a schedule", kSchedulers},
+    {Call::backfill_schedule, "backfill a schedule", kSchedulers},
+    {Call::get_schedule, "show a schedule", kReaders},
+    {Call::list_schedules, "list schedules", kReaders},
 });
 
 const Rule& rule(Call call) {

@@ -36,6 +36,15 @@ enum class Call : std::uint8_t {
   update_run,
   count_runs,
   work,
+  create_schedule,
+  update_schedule,
+  pause_schedule,
+  resume_schedule,
+  delete_schedule,
+  trigger_schedule,
+  backfill_schedule,
+  get_schedule,
+  list_schedules,
 };
 
 std::string_view name_of(Call call);

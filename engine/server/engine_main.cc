@@ -27,6 +27,7 @@
 #include "engine/base/unique_fd.h"
 #include "engine/journal/kafka/cluster/files.h"
 #include "engine/journal/kafka/cluster/settings.h"
+#include "engine/schedule/zones/zones.h"
 #include "engine/server/arguments.h"
 #include "engine/server/compose/engine.h"
 #include "engine/server/control.h"
@@ -119,6 +120,13 @@ std::vector<std::string> kafka_files(const brokers::Settings& settings) {
   return files;
 }
 
+/// What of the machine stays in view: time zones, for schedules.
+std::vector<std::string> readable_files(const std::optional<brokers::Settings>& kafka) {
+  std::vector<std::string> files = kafka ? kafka_files(*kafka) : std::vector<std::string>{};
+  files.emplace_back(schedule::zones::kFolder);
+  return files;
+}
+
 /// Everything that takes the rights with which the process was started, and the end of them (V2).
 base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, pid_t parent) {
   auto found = server::find_installation(arguments);
@@ -134,7 +142,7 @@ base::Result<Opened> confine_and_open(const server::ServerArguments& arguments, 
       base::confine({.uid = arguments.uid.value_or(geteuid()),
                      .gid = arguments.gid.value_or(getegid()),
                      .parent = parent,
-                     .root = {.readable = kafka ? kafka_files(*kafka) : std::vector<std::string>{},
+                     .root = {.readable = readable_files(kafka),
                               .folder = found->folder,
                               .writable = {std::begin(base::kEngineParts), std::end(base::kEngineParts)}},
                      .landlock = false});

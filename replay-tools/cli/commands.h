@@ -107,6 +107,46 @@ Outcome token_create(Session& session, const TokenArgs& args);
 Outcome token_revoke(Session& session, const TokenArgs& args);
 Outcome token_list(Session& session, const TokenArgs& args);
 
+struct ScheduleArgs {
+  std::string name;
+  std::string request_id;
+  // create, update
+  std::string workflow;
+  std::string input;
+  std::string input_file;
+  std::string task;  // a task file, of workflow "agent"
+  std::map<std::string, std::string> parameters;
+  bool keep_input = false;
+  std::string user;
+  std::vector<std::string> crons;
+  std::vector<std::string> every;  // DURATION or DURATION+OFFSET
+  std::string zone;
+  std::string start, end;  // moments
+  std::string delay;       // durations, as the next two
+  std::string jitter;
+  std::string catch_up;
+  std::uint32_t catch_up_most = 0;
+  std::string overlap;
+  std::uint32_t buffer = 0;
+  std::uint64_t runs = 0;
+  bool one_session = false;
+  // backfill
+  std::string from, to;
+  // list
+  std::uint32_t limit = 50;
+  std::string page;
+};
+Outcome schedule_create(Session& session, const ScheduleArgs& args);
+/// Replaces the whole definition.
+Outcome schedule_update(Session& session, const ScheduleArgs& args);
+Outcome schedule_list(Session& session, const ScheduleArgs& args);
+Outcome schedule_show(Session& session, const ScheduleArgs& args);
+Outcome schedule_pause(Session& session, const ScheduleArgs& args);
+Outcome schedule_resume(Session& session, const ScheduleArgs& args);
+Outcome schedule_trigger(Session& session, const ScheduleArgs& args);
+Outcome schedule_backfill(Session& session, const ScheduleArgs& args);
+Outcome schedule_delete(Session& session, const ScheduleArgs& args);
+
 struct ServeArgs {
   std::string config;
   std::vector<std::string> settings;

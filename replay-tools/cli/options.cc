@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "replay-tools/cli/commands.h"
@@ -70,6 +71,7 @@ class CommandLine {
     decision_commands();
     history_commands();
     folder_commands();
+    schedule_commands();
     token_commands();
   }
 
@@ -135,21 +137,26 @@ class CommandLine {
             [](Session& session) { return take_over(session); });
   }
 
+  static CLI::Option* parameters(CLI::App& of, std::map<std::string, std::string>& into) {
+    return of
+        .add_option_function<std::vector<std::string>>(
+            "--param",
+            [&into](const std::vector<std::string>& given) {
+              for (const auto& text : given) {
+                const auto equals = text.find('=');
+                if (equals == std::string::npos) throw CLI::ValidationError("--param", "write NAME=VALUE");
+                into[text.substr(0, equals)] = text.substr(equals + 1);
+              }
+            },
+            "NAME=VALUE for a parameter of the task; may be repeated")
+        ->allow_extra_args(false);
+  }
+
   void run_commands() {
     auto* run = command(app_, "run", "carry out a task file and follow it",
                         [this](Session& session) { return run_task(session, run_); });
     run->add_option("file", run_.file, "the task file")->required();
-    run->add_option_function<std::vector<std::string>>(
-           "--param",
-           [this](const std::vector<std::string>& given) {
-             for (const auto& text : given) {
-               const auto equals = text.find('=');
-               if (equals == std::string::npos) throw CLI::ValidationError("--param", "write NAME=VALUE");
-               run_.parameters[text.substr(0, equals)] = text.substr(equals + 1);
-             }
-           },
-           "NAME=VALUE for a parameter of the task; may be repeated")
-        ->allow_extra_args(false);
+    parameters(*run, run_.parameters);
     run->add_option("--config", run_.config, "configuration file, where a server is started");
     run->add_option("--set", run_.settings, "key=value for the server, where one is started")
         ->allow_extra_args(false);
@@ -341,6 +348,71 @@ class CommandLine {
         ->excludes(go_on);
   }
 
+  CLI::App* one_schedule(CLI::App& parent, const char* name, const char* text,
+                         Outcome (*function)(Session&, const ScheduleArgs&)) {
+    auto* added = command(parent, name, text,
+                          [this, function](Session& session) { return function(session, schedule_); });
+    added->add_option("name", schedule_.name, "name of the schedule")->required();
+    return added;
+  }
+  void schedule_definition(CLI::App& defined) {
+    ScheduleArgs& args = schedule_;
+    defined.add_option("--cron", args.crons, "\"MINUTE HOUR DAY MONTH WEEKDAY\" or @daily; may be repeated")
+        ->allow_extra_args(false);
+    defined
+        .add_option("--every", args.every, "an interval, as 15m, or 1h+5m with an offset; may be repeated")
+        ->allow_extra_args(false);
+    defined.add_option("--zone", args.zone, "time zone of --cron, as Europe/Berlin (default: UTC)");
+    auto* task = defined.add_option("--task", args.task, "the task file that each run carries out");
+    parameters(defined, args.parameters)->needs(task);
+    defined.add_option("--workflow", args.workflow, "or the workflow of each run")->excludes(task);
+    defined.add_option("--input", args.input, "with --workflow: its input as JSON")->excludes(task);
+    defined.add_option("--input-file", args.input_file, "or a file with it")->excludes(task);
+    defined.add_option("--user", args.user, "service identity of the runs (default: cron:NAME)");
+    defined.add_flag("--one-session", args.one_session, "all runs in one session, never two at a time");
+    defined.add_option(
+        "--overlap", args.overlap,
+        "while a run is open: skip (default), buffer-one, buffer-all, cancel-other, terminate-other, "
+        "allow-all");
+    defined.add_option("--buffer", args.buffer, "with buffer-all: so many may wait (default 10)");
+    defined.add_option("--catch-up", args.catch_up,
+                       "how late a run may begin, as 1h (the default); 0s: not at all");
+    defined.add_option("--catch-up-most", args.catch_up_most, "at most so many missed runs (default 100)");
+    defined.add_option("--jitter", args.jitter, "delay each by up to this, as 30s");
+    defined.add_option("--delay", args.delay, "nothing before this has passed, as 1h");
+    defined.add_option("--start", args.start, "nothing before this moment, as 2026-03-29T01:30:00Z");
+    defined.add_option("--end", args.end, "nothing from this moment on");
+    defined.add_option("--runs", args.runs, "so many fires in all (default: no limit)");
+  }
+
+  void schedule_commands() {
+    auto* parent = app_.add_subcommand("schedule", "runs that begin by themselves");
+    parent->footer(kShared);
+    parent->require_subcommand(1);
+    schedule_definition(*one_schedule(*parent, "create", "make a schedule", schedule_create));
+    auto* updated =
+        one_schedule(*parent, "update", "replace a schedule's definition as a whole", schedule_update);
+    schedule_definition(*updated);
+    updated->add_flag("--keep-input", schedule_.keep_input, "but for the input of its runs");
+    auto* listed = command(*parent, "list", "list schedules",
+                           [this](Session& session) { return schedule_list(session, schedule_); });
+    listed->add_option("--limit", schedule_.limit, "at most so many (default 50)");
+    listed->add_option("--page", schedule_.page, "go on after an earlier page");
+    one_schedule(*parent, "show", "next fires, open runs, what happened lately", schedule_show);
+    one_schedule(*parent, "pause", "fire no more for now; what is missed is skipped", schedule_pause);
+    one_schedule(*parent, "resume", "fire again", schedule_resume);
+    one_schedule(*parent, "trigger", "begin a run now", schedule_trigger);
+    auto* filled =
+        one_schedule(*parent, "backfill", "begin the runs of moments that have been", schedule_backfill);
+    filled->add_option("--from", schedule_.from, "the first moment, as 2026-03-29T01:30:00Z")->required();
+    filled->add_option("--to", schedule_.to, "the last moment")->required();
+    one_schedule(*parent, "delete", "end a schedule; its open runs go on", schedule_delete);
+    for (auto* each : parent->get_subcommands({})) {
+      if (each->get_name() == "list" || each->get_name() == "show") continue;
+      each->add_option("--request-id", schedule_.request_id, "the same id again changes nothing");
+    }
+  }
+
   void token_commands() {
     auto* token = app_.add_subcommand("token", "bearer tokens");
     token->footer(kShared);
@@ -381,6 +453,7 @@ class CommandLine {
   BackupArgs backup_;
   AuditArgs audit_;
   MigrateArgs migrate_;
+  ScheduleArgs schedule_;
   TokenArgs token_;
 };
 

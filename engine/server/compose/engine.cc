@@ -18,6 +18,7 @@
 #include "engine/api/refusal_log.h"
 #include "engine/api/rpc_server.h"
 #include "engine/api/run_list.h"
+#include "engine/api/schedules.h"
 #include "engine/api/standby_api.h"
 #include "engine/base/log.h"
 #include "engine/base/steady_clock.h"
@@ -29,6 +30,7 @@
 #include "engine/dispatch/local_dispatcher.h"
 #include "engine/dispatch/running_scope.h"
 #include "engine/journal/rows/rows.h"
+#include "engine/schedule/zones/zones.h"
 #include "engine/server/compose/checkpoints.h"
 #include "engine/server/compose/first_start.h"
 #include "engine/server/compose/kinds.h"
@@ -128,6 +130,8 @@ struct Engine::Parts {
   /// At most `enough` are counted: newest first, so that an open run is found without reading what is
   /// finished.
   std::uint64_t count_open_runs(std::uint64_t enough) const;
+  /// One that will fire again.
+  bool any_active_schedule() const;
   bool anything_in_flight() const;
   /// On the loop's thread.
   std::optional<std::string> step_place(const core::StreamId& stream, const std::string& path) const;
@@ -250,6 +254,7 @@ base::Status Engine::Parts::open_loop(base::UniqueFd effect,
                                           .blobs = *blobs,
                                           .runner = *runner,
                                           .loop = loop,
+                                          .tenant_key = tenant_key,
                                           .effect = std::move(effect)});
   activator = std::make_unique<workflow::ThreadedActivator>(
       work->workflows(), [this](const std::string&) { return tenant_key; }, clock,
@@ -284,6 +289,7 @@ base::Status Engine::Parts::open_api() {
                    .partitions = storage.meta.partitions,
                    .workflows = std::move(workflows),
                    .upload = {.bytes = config.limits.upload_bytes, .files = config.limits.upload_files},
+                   .find_zone = schedule::zones::find_zone,
                    .damage_of = [this](const core::StreamId& stream) { return damage_of(stream); },
                    .found_damaged = [this](const core::StreamId& stream,
                                            const base::Error& damage) { found_damaged(stream, damage); },
@@ -328,6 +334,21 @@ std::uint64_t Engine::Parts::count_open_runs(std::uint64_t enough) const {
     if (!page) return open + 1;  // not known: do not end because of it
     open += static_cast<std::uint64_t>(page->runs_size());
     if (page->next_page_token().empty() || open >= enough) return open;
+    request.set_page_token(page->next_page_token());
+  }
+}
+
+bool Engine::Parts::any_active_schedule() const {
+  const identity::Caller everyone{.roles = static_cast<identity::Roles>(identity::Role::admin)};
+  ::sandglass::v1::ListSchedulesRequest request;
+  request.set_page_size(500);
+  for (;;) {
+    auto page = api::list_schedules(*storage.view, storage.meta.partitions, everyone, request);
+    if (!page) return true;  // not known: do not end because of it
+    for (const auto& schedule : page->schedules()) {
+      if (schedule.next_ms() != 0) return true;
+    }
+    if (page->next_page_token().empty()) return false;
     request.set_page_token(page->next_page_token());
   }
 }
@@ -432,7 +453,8 @@ bool Engine::idle() {
   if (parts_->publisher && is_busy(parts_->publisher->status())) return false;
   if (parts_->records_when_counted != parts_->loop.records()) {
     parts_->records_when_counted = parts_->loop.records();
-    parts_->work_is_open = parts_->anything_in_flight() || parts_->count_open_runs(1) != 0;
+    parts_->work_is_open =
+        parts_->anything_in_flight() || parts_->count_open_runs(1) != 0 || parts_->any_active_schedule();
   }
   return !parts_->work_is_open;
 }

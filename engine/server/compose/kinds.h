@@ -12,6 +12,7 @@
 #include "engine/run/codec/codec.h"
 #include "engine/run/decider.h"
 #include "engine/run/view/run_view.h"
+#include "engine/schedule/codec/codec.h"
 #include "engine/shard/partition_stream.h"
 #include "sandbox-runtime/scheduler/admission.h"
 #include "sandbox-runtime/scheduler/codec/codec.h"
@@ -34,6 +35,7 @@ inline std::vector<std::shared_ptr<const fold::AnyKind>> all_kinds() {
           std::make_shared<ApprovalsKind>(),
           std::make_shared<AdmissionKind>(),
           std::make_shared<PoolKind>(),
+          schedule::codec::make_schedule_kind(),
           std::make_shared<identity::codec::IdentityKind>(),
           std::make_shared<refusals::codec::RefusalsKind>(),
           std::make_shared<shard::PartitionKind>()};

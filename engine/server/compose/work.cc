@@ -14,10 +14,13 @@
 #include "engine/base/check.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
+#include "engine/dispatch/function_activity.h"
 #include "engine/net/codec/network_codec.h"
 #include "engine/net/rules.h"
+#include "engine/schedule/zones/answers.h"
 #include "engine/server/compose/extra_work.h"
 #include "engine/server/compose/hello.h"
+#include "engine/server/compose/scheduled_runs.h"
 #include "sandbox-runtime/client/host_client.h"
 #include "sandbox-runtime/manager/manager.h"
 #include "sandbox-runtime/manager/reconciler.h"
@@ -67,6 +70,18 @@ void log_verdict(const std::string& bytes) {
   ::sandglass::frame::v1::NetworkVerdict frame;
   if (!frame.ParseFromString(bytes)) return;
   base::log(base::LogLevel::info, "network_verdict", {{"verdict", net::codec::from_frame(frame).json()}});
+}
+
+/// What schedules ask (schedule/decider.h).
+void register_schedules(const workflow::Registry& workflows, core::ActivityRegistry& activities,
+                        base::TaskRunner& runner) {
+  std::map<std::string, std::string> versions;
+  for (const auto& [name, version] : workflows.list()) versions[name] = workflows.latest(name);
+  activities.add("schedule.plan",
+                 std::make_shared<dispatch::FunctionActivity>(
+                     runner, [versions = std::move(versions)](const core::ActivityCall& call) {
+                       return schedule::zones::answer_plan(call, versions);
+                     }));
 }
 
 /// A command that is given at every start; done when it is durable.
@@ -165,6 +180,9 @@ Work::Work(WorkPorts ports) : parts_(std::make_unique<Parts>(std::move(ports))) 
           [permitted = allowed_destinations(parts.ports.config)](const provider::AllowedDestination& asked) {
             return check_destination(permitted, asked);
           }}));
+  register_schedules(parts.workflows, parts.activities, parts.ports.runner);
+  parts.activities.add("schedule.run",
+                       std::make_shared<ScheduledRuns>(parts.ports.loop, parts.ports.tenant_key));
   for (const auto& [name, tool] : parts.tools) {
     parts.activities.add(name + ".probe", parts.effects.probe_activity(name));
   }

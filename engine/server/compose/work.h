@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "engine/base/data_folder.h"
 #include "engine/base/ports.h"
@@ -24,7 +25,8 @@ struct WorkPorts {
   base::Clock& clock;
   blob::BlobStore& blobs;
   base::TaskRunner& runner;
-  Loop& loop;             // runs only after the work is made
+  Loop& loop;  // runs only after the work is made
+  const std::string& tenant_key;
   base::UniqueFd effect;  // socket of sandglass-effect; none: effects are answered "not done"
 };
 
