@@ -118,6 +118,31 @@ class Collector {
     view.set_error_code(static_cast<std::uint32_t>(e.code));
     view.set_error(text_in(*turn_, e.message));
   }
+  v1::ChildView& child(const std::string& path) {
+    const auto [found, added] = children_.try_emplace(path, out_.children_size());
+    if (added) out_.add_children()->set_path(path);
+    return *out_.mutable_children(found->second);
+  }
+  void take(const run::ChildScheduled& e) {
+    auto& view = child(e.path);
+    view.set_run_id(e.run.text());
+    view.set_workflow(e.workflow);
+    view.set_policy(std::string(name_of(e.policy)));
+    view.set_status("running");
+    view.set_started_ms(now());
+  }
+  void take(const run::ChildCancelRequested& e) {
+    auto& view = child(e.path);
+    if (view.ended_ms() == 0) view.set_status("cancelling");
+  }
+  void take(const run::ChildEnded& e) {
+    auto& view = child(e.path);
+    view.set_run_id(e.run.text());
+    view.set_status(std::string(core::name_of(e.how)));
+    view.set_ended_ms(now());
+    view.set_error_code(static_cast<std::uint32_t>(e.code));
+    if (e.code != base::Code::ok) view.set_error(e.message.empty() ? text_in(*turn_, e.result) : e.message);
+  }
   void take(const run::RunFailed& e) { out_.set_error(text_in(*turn_, e.details)); }
   void take(const run::RunCancelled& e) { out_.set_error(text_in(*turn_, e.details)); }
   void take(const run::RunTerminated& e) { out_.set_error(text_in(*turn_, e.reason)); }
@@ -139,6 +164,7 @@ class Collector {
   const fold::ReadTurn* turn_ = nullptr;
   std::map<std::string, int, std::less<>> steps_;
   std::map<std::string, int, std::less<>> operations_;
+  std::map<std::string, int, std::less<>> children_;
 };
 
 void fill_open(const run::State& state, v1::RunDetail& out) {
@@ -162,6 +188,11 @@ void fill_open(const run::State& state, v1::RunDetail& out) {
     timer.set_path(path);
     timer.set_due_ms(due_ms);
   }
+  for (const core::RunAsker& asker : state.askers) {
+    if (asker.stream.kind == core::StreamKind::run) out.set_parent(asker.stream.text());
+  }
+  if (state.continues != core::StreamId{}) out.set_continues(state.continues.text());
+  if (state.successor != core::StreamId{}) out.set_continued_as(state.successor.text());
   for (const auto& [number, signal] : state.signals) out.add_unread_signals(signal.name);
   if (state.status == run::RunStatus::stuck) {
     auto& stuck = *out.mutable_stuck();

@@ -27,6 +27,8 @@ v1::RunStatus status_of(run::RunStatus status) {
       return v1::RUN_STATUS_CANCELLED;
     case run::RunStatus::terminated:
       return v1::RUN_STATUS_TERMINATED;
+    case run::RunStatus::continued:
+      return v1::RUN_STATUS_CONTINUED;
   }
   return v1::RUN_STATUS_UNSPECIFIED;
 }
@@ -101,6 +103,18 @@ struct Describe {
     }
     return {};
   }
+  std::string operator()(const run::ChildScheduled& e) const { return e.workflow + " as " + e.run.text(); }
+  std::string operator()(const run::ChildEnded& e) const {
+    std::string text(core::name_of(e.how));
+    if (e.code != base::Code::ok) {
+      text += ", " + failure(e.code, e.message.empty() ? text_in(turn, e.result) : e.message);
+    }
+    return text;
+  }
+  std::string operator()(const run::RunContinued& e) const { return "as " + e.run.text(); }
+  std::string operator()(const run::RunContinues& e) const { return e.run.text(); }
+  std::string operator()(const run::RunAsked& e) const { return "by " + e.by.text(); }
+  std::string operator()(const run::RunPassedOn& e) const { return e.what + " to " + e.run.text(); }
   std::string operator()(const run::LeaseClosed& e) const { return std::string(base::name_of(e.code)); }
   template <class Event>
   std::string operator()(const Event&) const {

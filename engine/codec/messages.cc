@@ -247,6 +247,116 @@ struct Wire<core::OutcomeDecided> {
   }
 };
 
+void put_asker(const core::RunAsker& asker, proto::RunAsker& out) {
+  out.set_stream(stream_bytes(asker.stream));
+  out.set_correlation(asker.correlation);
+}
+template <class Askers>
+Result<std::vector<core::RunAsker>> askers_from(const Askers& stored) {
+  std::vector<core::RunAsker> askers;
+  for (const proto::RunAsker& asker : stored) {
+    const auto stream = stream_from(asker.stream());
+    if (!stream) return std::unexpected(stream.error());
+    askers.push_back({*stream, asker.correlation()});
+  }
+  return askers;
+}
+
+template <>
+struct Wire<core::RunStartRequested> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_RUN_START_REQUESTED;
+  using Proto = proto::RunStartRequested;
+  static void write(const core::RunStartRequested& body, Proto& out) {
+    out.set_workflow(body.workflow);
+    out.set_version(body.version);
+    out.set_tenant(body.tenant);
+    out.set_user(body.user);
+    out.set_session(body.session);
+    out.set_history_root(body.history_root);
+    out.set_effect_root(body.effect_root);
+    for (const core::RunAsker& asker : body.askers) put_asker(asker, *out.add_askers());
+    out.set_continues(stream_bytes(body.continues));
+  }
+  static Result<core::RunStartRequested> read(const Proto& in) {
+    auto askers = askers_from(in.askers());
+    if (!askers) return std::unexpected(askers.error());
+    const auto continues = stream_from(in.continues());
+    if (!continues) return std::unexpected(continues.error());
+    return core::RunStartRequested{.workflow = in.workflow(),
+                                   .version = in.version(),
+                                   .tenant = in.tenant(),
+                                   .user = in.user(),
+                                   .session = in.session(),
+                                   .history_root = in.history_root(),
+                                   .effect_root = in.effect_root(),
+                                   .askers = std::move(*askers),
+                                   .continues = *continues};
+  }
+};
+
+template <>
+struct Wire<core::RunEnded> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_RUN_ENDED;
+  using Proto = proto::RunEnded;
+  static void write(const core::RunEnded& body, Proto& out) {
+    out.set_how(static_cast<std::uint32_t>(body.how));
+    out.set_code(static_cast<std::uint32_t>(body.code));
+    out.set_side(static_cast<std::uint32_t>(body.side));
+    out.set_run(stream_bytes(body.run));
+    if (!body.result.empty()) to_proto(body.result, *out.mutable_result());
+    out.set_message(body.message);
+  }
+  static Result<core::RunEnded> read(const Proto& in) {
+    const auto run = stream_from(in.run());
+    if (!run) return std::unexpected(run.error());
+    const auto result = from_proto(in.result());
+    if (!result) return std::unexpected(result.error());
+    if (in.how() > static_cast<std::uint32_t>(core::RunEnd::refused) ||
+        in.side() > static_cast<std::uint32_t>(core::FailureSide::platform)) {
+      return base::fail(base::Code::event_unknown,
+                        "a stored end of a run is newer than this program; use the program that wrote it");
+    }
+    return core::RunEnded{.how = static_cast<core::RunEnd>(in.how()),
+                          .code = static_cast<base::Code>(in.code()),
+                          .side = static_cast<core::FailureSide>(in.side()),
+                          .run = *run,
+                          .result = *result,
+                          .message = in.message()};
+  }
+};
+
+template <>
+struct Wire<core::RunSignalled> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_RUN_SIGNALLED;
+  using Proto = proto::RunSignalled;
+  static void write(const core::RunSignalled& body, Proto& out) { out.set_name(body.name); }
+  static Result<core::RunSignalled> read(const Proto& in) { return core::RunSignalled{in.name()}; }
+};
+
+template <>
+struct Wire<core::RunStopRequested> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_RUN_STOP_REQUESTED;
+  using Proto = proto::RunStopRequested;
+  static void write(const core::RunStopRequested& body, Proto& out) { out.set_terminate(body.terminate); }
+  static Result<core::RunStopRequested> read(const Proto& in) {
+    return core::RunStopRequested{in.terminate()};
+  }
+};
+
+template <>
+struct Wire<core::RunAwaited> {
+  static constexpr auto kType = proto::MESSAGE_TYPE_RUN_AWAITED;
+  using Proto = proto::RunAwaited;
+  static void write(const core::RunAwaited& body, Proto& out) {
+    for (const core::RunAsker& asker : body.askers) put_asker(asker, *out.add_askers());
+  }
+  static Result<core::RunAwaited> read(const Proto& in) {
+    auto askers = askers_from(in.askers());
+    if (!askers) return std::unexpected(askers.error());
+    return core::RunAwaited{std::move(*askers)};
+  }
+};
+
 std::unexpected<base::Error> unknown(const OutMessage& message) {
   return base::fail(base::Code::event_unknown,
                     "message type " + std::to_string(message.type) + " version " +
@@ -358,6 +468,16 @@ std::string_view message_name(std::uint32_t type) {
       return "OutcomeAsked";
     case proto::MESSAGE_TYPE_OUTCOME_DECIDED:
       return "OutcomeDecided";
+    case proto::MESSAGE_TYPE_RUN_START_REQUESTED:
+      return "RunStartRequested";
+    case proto::MESSAGE_TYPE_RUN_ENDED:
+      return "RunEnded";
+    case proto::MESSAGE_TYPE_RUN_SIGNALLED:
+      return "RunSignalled";
+    case proto::MESSAGE_TYPE_RUN_STOP_REQUESTED:
+      return "RunStopRequested";
+    case proto::MESSAGE_TYPE_RUN_AWAITED:
+      return "RunAwaited";
     default:
       return "unknown";
   }

@@ -51,6 +51,10 @@ RecordPart encode_part(const AnyKind& kind, const core::Turn& turn) {
   part.slots = turn.slots;
   const auto place = [&](const core::Payload& payload) -> std::optional<std::uint32_t> {
     if (!payload) return std::nullopt;
+    // What an event has stored too is stored once: a result that is also told to whoever waits for it.
+    const auto same = std::ranges::find(part.slots, payload.slot);
+    if (same != part.slots.end())
+      return turn.first_slot + static_cast<std::uint32_t>(same - part.slots.begin());
     part.slots.push_back(payload.slot);
     return turn.first_slot + static_cast<std::uint32_t>(part.slots.size() - 1);
   };

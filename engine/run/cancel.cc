@@ -5,11 +5,17 @@ namespace sandglass::engine::run {
 
 /// Asking twice changes nothing. A stuck run remembers it for when it goes on; Terminate ends it at once.
 Status decide_cancel(Decision& d, const Cancel& command) {
+  const core::Payload reason = text_payload(command.reason);
+  if (d.state().status == RunStatus::continued) return pass_on(d, "cancel", core::RunStopRequested{}, reason);
   if (!d.state().open()) return base::fail(base::Code::run_closed, "the run has ended already");
-  if (d.state().cancel_requested) return {};
-  d.emit(CancelRequested{d.store_text(command.reason)});
-  d.activate();
+  request_cancel(d, reason);
   return {};
+}
+
+void request_cancel(Decision& d, const core::Payload& reason) {
+  if (d.state().cancel_requested) return;
+  d.emit(CancelRequested{d.store(reason)});
+  d.activate();
 }
 
 Status apply_command(Decision& d, const SetPhase& command) {

@@ -108,6 +108,17 @@ struct ReleaseLease {
   std::string path;
   std::string lease;
 };
+/// Starts another run, whose id follows from effect root and path, and waits for its end.
+struct StartChild {
+  std::string path;
+  std::string workflow, version;
+  core::Payload input;
+  ClosePolicy policy = ClosePolicy::cancel;
+};
+/// The child is cancelled; its end still comes.
+struct CancelChild {
+  std::string path;
+};
 struct SetPhase {
   std::string path;
   Phase phase = Phase::running;
@@ -146,10 +157,19 @@ struct FailRun {
   core::Payload details;  // JSON {"message": …}
 };
 
+/// Ends this run and starts another one that goes on with `input` and all unread signals, which are
+/// `signals`.
+struct ContinueAsNew {
+  std::string version;
+  core::Payload input;
+  std::vector<CarriedSignal> signals;
+};
+
 using AnyWorkflowCommand =
     std::variant<ScheduleStep, CancelStep, ScheduleOperation, CancelOperation, StartTimer, CancelTimer,
-                 TakeSignal, OpenExchange, WithdrawExchange, SendMessage, ReleaseLease, SetPhase, MarkPatched,
-                 Checkpoint, SetAttributes, CompleteUpdate, CompleteRun, FailRun>;
+                 TakeSignal, OpenExchange, WithdrawExchange, SendMessage, ReleaseLease, StartChild,
+                 CancelChild, SetPhase, MarkPatched, Checkpoint, SetAttributes, CompleteUpdate, CompleteRun,
+                 FailRun, ContinueAsNew>;
 using WorkflowCommand = core::OneOf<AnyWorkflowCommand>;
 
 /// An activation's output; RunDecider::split() cuts it where it does not fit into one record.

@@ -16,15 +16,15 @@ inline constexpr bool is_one_of = (std::is_same_v<T, Among> || ...);
 /// Events that answer a workflow command each.
 template <class E>
 inline constexpr bool is_output =
-    is_one_of<E, RunCompleted, RunFailed, RunCancelled, PhaseSet, PatchMarked, Checkpointed, StepScheduled,
-              StepCancelled, TimerStarted, TimerCancelled, SignalTaken, UpdateCompleted, AttributesSet,
-              ExchangeOpened, ExchangeWithdrawn, MessageSent, LeaseReleased, OperationScheduled,
-              OperationCancelRequested>;
+    is_one_of<E, RunCompleted, RunFailed, RunCancelled, RunContinued, PhaseSet, PatchMarked, Checkpointed,
+              StepScheduled, StepCancelled, TimerStarted, TimerCancelled, SignalTaken, UpdateCompleted,
+              AttributesSet, ExchangeOpened, ExchangeWithdrawn, MessageSent, LeaseReleased,
+              OperationScheduled, OperationCancelRequested, ChildScheduled, ChildCancelRequested>;
 /// Events that workflow code sees.
 template <class E>
 inline constexpr bool is_input =
     is_one_of<E, RunStarted, CancelRequested, StepCompleted, StepFailed, TimerElapsed, SignalReceived,
-              UpdateAccepted, ExchangeAnswered, LeaseClosed, OperationSettled>;
+              UpdateAccepted, ExchangeAnswered, LeaseClosed, OperationSettled, ChildEnded>;
 
 Status decide_timer(Decision& d, const core::TimerFired& fired) {
   if (fired.key.size() > 2 && fired.key[1] == ':') {
@@ -47,6 +47,12 @@ Status decide_finished(Decision& d, const core::ActionFinished& finished) {
     if (d.state().operations.contains(path)) return decide_operation_finished(d, path, finished);
   }
   return stale(finished.path);
+}
+
+bool starts(const Command& command) {
+  if (std::holds_alternative<StartRun>(command)) return true;
+  const auto* received = std::get_if<core::MessageReceived>(&command);
+  return received != nullptr && std::holds_alternative<core::RunStartRequested>(received->message.body);
 }
 
 struct Decide {
@@ -75,7 +81,7 @@ struct Decide {
 
 base::Status RunDecider::decide(const State& state, const Command& command, const core::DecideInput& input,
                                 core::TurnWriter<Event>& out) {
-  if (state.status == RunStatus::none && !std::holds_alternative<StartRun>(command)) {
+  if (state.status == RunStatus::none && !starts(command)) {
     return base::fail(base::Code::not_found, "there is no run " + input.stream.text());
   }
   Decision d(state, input, out);
@@ -141,6 +147,14 @@ std::string operation_key(std::string_view effect_root, std::string_view path, s
 
 std::string step_key(const core::StreamId& stream, std::string_view path) {
   return stream.text() + "/" + std::string(path);
+}
+
+core::StreamId child_id(std::string_view effect_root, std::string_view path) {
+  return core::StreamId::for_request(core::StreamKind::run, "child of " + std::string(effect_root), path);
+}
+
+core::StreamId successor_id(const core::StreamId& run) {
+  return core::StreamId::for_request(core::StreamKind::run, "successor", run.text());
 }
 
 std::string question_path(std::string_view operation_path, std::uint32_t attempt) {

@@ -10,10 +10,15 @@
 //   ActionFinished       StepCompleted, StepAttemptFailed, StepFailed; Operation…
 //   ActivationFailed     RunStuck
 //   ActionFinished       … | RunStuck, of a step whose code ended the process three times
-//   MessageReceived      ExchangeAnswered, ExchangeProgressed, LeaseRenewed, LeaseClosed, MessageIgnored,
+//   MessageReceived      RunStarted + RunAsked, activation; CancelRequested, RunTerminated, SignalReceived of
+//                        a parent or predecessor; ChildEnded, activation;
+//                        ExchangeAnswered, ExchangeProgressed, LeaseRenewed, LeaseClosed, MessageIgnored,
 //                        OperationDecided [+ OperationSettled, activation]
 //   TimerFired           TimerElapsed, StepRetried, OperationRequeued, OperationProbeStarted,
 //   OperationSettled
+//
+// A run that has gone on as another (RunContinued) passes signals, cancels, terminations and new askers on to
+// it: RunPassedOn (decision 19).
 //
 // While a run is stuck everything but activations goes on: completions, timers, signals and messages are
 // recorded and seen by the workflow once it is resumed.

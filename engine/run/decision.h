@@ -10,6 +10,14 @@
 
 namespace sandglass::engine::run {
 
+/// Text from outside as a payload; nothing compares it.
+inline core::Payload text_payload(const std::string& text) {
+  if (text.empty()) return {};
+  constexpr std::size_t kMaxText = 16 * 1024;
+  return {std::make_shared<const core::Slot>(core::Slot{core::Encoding::bytes, text.substr(0, kMaxText)}),
+          {}};
+}
+
 /// One decide() call: the state that it sees, grown by what it emits where several commands are decided at
 /// once.
 class Decision {
@@ -36,13 +44,7 @@ class Decision {
   }
   core::PayloadRef store(const core::Payload& payload) { return out_.store(payload); }
   /// Text from outside (an error message): a slot, since headers hold no user content. Nothing compares it.
-  core::PayloadRef store_text(const std::string& text) {
-    if (text.empty()) return {};
-    constexpr std::size_t kMaxText = 16 * 1024;
-    return out_.store(
-        {std::make_shared<const core::Slot>(core::Slot{core::Encoding::bytes, text.substr(0, kMaxText)}),
-         {}});
-  }
+  core::PayloadRef store_text(const std::string& text) { return out_.store(text_payload(text)); }
   /// Workflow code is to see what was emitted, unless it cannot run.
   void activate() {
     if (state().status == RunStatus::running || state().status == RunStatus::none) out_.activate();
@@ -88,6 +90,22 @@ std::uint64_t seed_of(std::string_view path);
 // What each entity decides. Workflow commands give a Status that is an error where the command makes no
 // sense: the run is then stuck.
 Status decide_start(Decision& d, const StartRun& command);
+/// Whether the run can be started so, or has been.
+Status check_start(const Decision& d, const StartRun& command);
+void begin(Decision& d, const StartRun& command);
+/// Of an open run.
+void terminate(Decision& d, const core::Payload& reason);
+void request_cancel(Decision& d, const core::Payload& reason);
+void receive_signal(Decision& d, const std::string& name, const core::Payload& payload);
+/// Start by message; what a run's end, and what comes after it, means to others.
+Status decide_start_requested(Decision& d, const core::Message& message,
+                              const core::RunStartRequested& request);
+Status decide_stop_requested(Decision& d, const core::Message& message, const core::RunStopRequested& stop);
+Status decide_signalled(Decision& d, const core::Message& message, const core::RunSignalled& signalled);
+Status decide_awaited(Decision& d, const core::Message& message, const core::RunAwaited& awaited);
+Status decide_child_ended(Decision& d, const core::Message& message, const core::RunEnded& ended);
+/// The run has been continued: what came for it goes to its successor.
+Status pass_on(Decision& d, std::string what, core::MessageBody body, core::Payload payload);
 Status decide_signal(Decision& d, const Signal& command);
 Status decide_update(Decision& d, const Update& command);
 Status decide_cancel(Decision& d, const Cancel& command);
@@ -115,6 +133,8 @@ Status apply_command(Decision& d, const OpenExchange& command);
 Status apply_command(Decision& d, const WithdrawExchange& command);
 Status apply_command(Decision& d, const SendMessage& command);
 Status apply_command(Decision& d, const ReleaseLease& command);
+Status apply_command(Decision& d, const StartChild& command);
+Status apply_command(Decision& d, const CancelChild& command);
 Status apply_command(Decision& d, const SetPhase& command);
 Status apply_command(Decision& d, const MarkPatched& command);
 Status apply_command(Decision& d, const Checkpoint& command);
@@ -122,11 +142,17 @@ Status apply_command(Decision& d, const SetAttributes& command);
 Status apply_command(Decision& d, const CompleteUpdate& command);
 Status apply_command(Decision& d, const CompleteRun& command);
 Status apply_command(Decision& d, const FailRun& command);
+Status apply_command(Decision& d, const ContinueAsNew& command);
 
 /// Everything that a run leaves behind when it ends, whichever way (FR-67): actions cancelled, timers ended,
-/// exchanges withdrawn, leases returned, updates answered.
-void release_all(Decision& d);
-void release_messages(Decision& d);
+/// exchanges withdrawn, leases returned, children treated as their policy says, the end told to who asked for
+/// the run, updates answered. Without `end` the run goes on as another, which tells it.
+struct End {
+  core::RunEnded body;
+  core::Payload payload;
+};
+void release_all(Decision& d, const End* end);
+void release_messages(Decision& d, const End* end);
 void release_updates(Decision& d);
 /// The stream of what waits for people.
 core::StreamId inbox();
@@ -153,6 +179,13 @@ void apply(State& state, const RunCompleted& event, const core::TurnInfo& info);
 void apply(State& state, const RunFailed& event, const core::TurnInfo& info);
 void apply(State& state, const RunCancelled& event, const core::TurnInfo& info);
 void apply(State& state, const RunTerminated& event, const core::TurnInfo& info);
+void apply(State& state, const RunContinued& event, const core::TurnInfo& info);
+void apply(State& state, const RunAsked& event, const core::TurnInfo& info);
+void apply(State& state, const RunContinues& event, const core::TurnInfo& info);
+void apply(State& state, const RunPassedOn& event, const core::TurnInfo& info);
+void apply(State& state, const ChildScheduled& event, const core::TurnInfo& info);
+void apply(State& state, const ChildCancelRequested& event, const core::TurnInfo& info);
+void apply(State& state, const ChildEnded& event, const core::TurnInfo& info);
 void apply(State& state, const RunStuck& event, const core::TurnInfo& info);
 void apply(State& state, const RunResumed& event, const core::TurnInfo& info);
 void apply(State& state, const CancelRequested& event, const core::TurnInfo& info);

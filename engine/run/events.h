@@ -43,6 +43,29 @@ struct RunTerminated {
   core::PayloadRef reason;
   friend bool operator==(const RunTerminated&, const RunTerminated&) = default;
 };
+/// It goes on as another run; whoever waits for its end waits for that one's.
+struct RunContinued {  // (w)
+  core::StreamId run;
+  core::PayloadRef input;
+  friend bool operator==(const RunContinued&, const RunContinued&) = default;
+};
+/// Who asked for the run and hears of its end; a run among them is its parent.
+struct RunAsked {
+  core::StreamId by;
+  std::string correlation;
+  friend bool operator==(const RunAsked&, const RunAsked&) = default;
+};
+/// The run that goes on as this one.
+struct RunContinues {
+  core::StreamId run;
+  friend bool operator==(const RunContinues&, const RunContinues&) = default;
+};
+/// What came for a run that has been continued went to the one that it goes on as.
+struct RunPassedOn {
+  std::string what;  // "signal approve", "cancel", …
+  core::StreamId run;
+  friend bool operator==(const RunPassedOn&, const RunPassedOn&) = default;
+};
 struct RunStuck {
   StuckReport report;
   friend bool operator==(const RunStuck&, const RunStuck&) = default;
@@ -243,6 +266,31 @@ struct LeaseClosed {  // (i)
   friend bool operator==(const LeaseClosed&, const LeaseClosed&) = default;
 };
 
+// ---- child runs
+
+struct ChildScheduled {  // (w)
+  std::string path;
+  core::StreamId run;
+  std::string workflow, version;
+  core::PayloadRef input;
+  ClosePolicy policy = ClosePolicy::cancel;
+  friend bool operator==(const ChildScheduled&, const ChildScheduled&) = default;
+};
+struct ChildCancelRequested {  // (w)
+  std::string path;
+  friend bool operator==(const ChildCancelRequested&, const ChildCancelRequested&) = default;
+};
+struct ChildEnded {  // (i)
+  std::string path;
+  core::RunEnd how = core::RunEnd::completed;
+  base::Code code = base::Code::ok;
+  core::FailureSide side = core::FailureSide::user;
+  core::StreamId run;  // the last one, if it went on as others
+  core::PayloadRef result;
+  std::string message;  // refused: why
+  friend bool operator==(const ChildEnded&, const ChildEnded&) = default;
+};
+
 // ---- operations
 
 struct OperationScheduled {  // (w)
@@ -316,15 +364,16 @@ struct OperationSettled {  // (i)
 };
 
 using AnyEvent =
-    std::variant<RunStarted, RunCompleted, RunFailed, RunCancelled, RunTerminated, RunStuck, RunResumed,
-                 CancelRequested, PhaseSet, PatchMarked, ActivationCut, ActivationTaken, Checkpointed,
-                 StepScheduled, StepCompleted, StepAttemptFailed, StepRetried, StepFailed, StepCancelled,
-                 TimerStarted, TimerElapsed, TimerCancelled, SignalReceived, SignalTaken, UpdateAccepted,
-                 UpdateCompleted, UpdateAbandoned, AttributesSet, ExchangeOpened, ExchangeProgressed,
-                 ExchangeAnswered, ExchangeWithdrawn, MessageSent, MessageIgnored, LeaseReleased,
-                 LeaseRenewed, LeaseClosed, OperationScheduled, OperationIntended, OperationAttemptFailed,
-                 OperationRequeued, OperationUnknown, OperationProbed, OperationProbeStarted,
-                 OperationDecided, OperationCancelRequested, OperationSettled>;
+    std::variant<RunStarted, RunCompleted, RunFailed, RunCancelled, RunTerminated, RunContinued, RunAsked,
+                 RunContinues, RunPassedOn, RunStuck, RunResumed, CancelRequested, PhaseSet, PatchMarked,
+                 ActivationCut, ActivationTaken, Checkpointed, StepScheduled, StepCompleted,
+                 StepAttemptFailed, StepRetried, StepFailed, StepCancelled, TimerStarted, TimerElapsed,
+                 TimerCancelled, SignalReceived, SignalTaken, UpdateAccepted, UpdateCompleted,
+                 UpdateAbandoned, AttributesSet, ExchangeOpened, ExchangeProgressed, ExchangeAnswered,
+                 ExchangeWithdrawn, MessageSent, MessageIgnored, LeaseReleased, LeaseRenewed, LeaseClosed,
+                 ChildScheduled, ChildCancelRequested, ChildEnded, OperationScheduled, OperationIntended,
+                 OperationAttemptFailed, OperationRequeued, OperationUnknown, OperationProbed,
+                 OperationProbeStarted, OperationDecided, OperationCancelRequested, OperationSettled>;
 using Event = core::OneOf<AnyEvent>;
 
 }  // namespace sandglass::engine::run

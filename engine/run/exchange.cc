@@ -70,6 +70,16 @@ Status decide_message(Decision& d, const core::Message& message) {
     return decide_ended(d, message, *ended);
   if (const auto* decided = std::get_if<core::OutcomeDecided>(&message.body))
     return decide_outcome(d, message, *decided);
+  if (const auto* start = std::get_if<core::RunStartRequested>(&message.body))
+    return decide_start_requested(d, message, *start);
+  if (const auto* stop = std::get_if<core::RunStopRequested>(&message.body))
+    return decide_stop_requested(d, message, *stop);
+  if (const auto* signalled = std::get_if<core::RunSignalled>(&message.body))
+    return decide_signalled(d, message, *signalled);
+  if (const auto* awaited = std::get_if<core::RunAwaited>(&message.body))
+    return decide_awaited(d, message, *awaited);
+  if (const auto* end = std::get_if<core::RunEnded>(&message.body))
+    return decide_child_ended(d, message, *end);
   if (!d.state().open() || !d.state().exchanges.contains(message.correlation)) return ignore(d, message);
   if (std::holds_alternative<core::LeaseQueued>(message.body)) {
     d.emit(ExchangeProgressed{message.correlation, message.body});
@@ -110,11 +120,12 @@ Status apply_command(Decision& d, const SendMessage& command) {
   return {};
 }
 
-void release_messages(Decision& d) {
+void release_messages(Decision& d, const End* end) {
   struct Farewell {
     core::StreamId target;
     std::string path;
     core::MessageBody body;
+    core::Payload payload = {};
   };
   std::vector<Farewell> all;
   for (const auto& [path, exchange] : d.state().exchanges) {
@@ -127,11 +138,21 @@ void release_messages(Decision& d) {
     if (operation.status != OperationStatus::asking) continue;
     all.push_back({inbox(), question_path(path, operation.attempt), core::ApprovalWithdrawn{}});
   }
+  const core::Payload reason = text_payload("the run that started it has ended");
+  for (const auto& [path, child] : d.state().children) {
+    if (child.policy == ClosePolicy::abandon) continue;
+    all.push_back({child.run, path, core::RunStopRequested{child.policy == ClosePolicy::terminate}, reason});
+  }
+  if (end != nullptr) {
+    for (const core::RunAsker& asker : d.state().askers)
+      all.push_back({asker.stream, asker.correlation, end->body, end->payload});
+  }
   std::set<core::StreamId> later;  // the last one to each target closes (J18)
   std::vector<bool> closing(all.size());
   for (std::size_t i = all.size(); i-- > 0;) closing[i] = later.insert(all[i].target).second;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    d.out().send(all[i].target, std::move(all[i].path), std::move(all[i].body), {}, closing[i]);
+    d.out().send(all[i].target, std::move(all[i].path), std::move(all[i].body), std::move(all[i].payload),
+                 closing[i]);
   }
 }
 

@@ -3,12 +3,13 @@
 
 namespace sandglass::engine::run {
 
-Status decide_start(Decision& d, const StartRun& command) {
-  const State& state = d.state();
-  if (state.status != RunStatus::none) {
-    const bool same = state.workflow == command.workflow && state.tenant == command.tenant &&
-                      state.input.digest == command.input.digest;
-    if (same) return {};  // FR-16: attach
+bool is_same_start(const State& state, const StartRun& command) {
+  return state.workflow == command.workflow && state.tenant == command.tenant &&
+         state.input.digest == command.input.digest;
+}
+
+Status check_start(const Decision& d, const StartRun& command) {
+  if (d.state().status != RunStatus::none && !is_same_start(d.state(), command)) {
     return base::fail(base::Code::run_exists, "run " + d.input().stream.text() +
                                                   " exists with another workflow or input; use another id");
   }
@@ -18,11 +19,20 @@ Status decide_start(Decision& d, const StartRun& command) {
     return base::fail(base::Code::record_too_large,
                       "the run's input is larger than " + std::to_string(kMaxPayloadBytes) + " bytes");
   }
+  return {};
+}
+
+void begin(Decision& d, const StartRun& command) {
   const std::string own = d.input().stream.text();
   d.emit(RunStarted{command.workflow, command.version, command.tenant, command.user, command.session,
                     command.history_root.empty() ? own : command.history_root,
                     command.effect_root.empty() ? own : command.effect_root, d.store(command.input)});
   d.activate();
+}
+
+Status decide_start(Decision& d, const StartRun& command) {
+  if (auto status = check_start(d, command); !status) return status;
+  if (d.state().status == RunStatus::none) begin(d, command);  // FR-16: else attach
   return {};
 }
 
@@ -39,19 +49,34 @@ Status decide_resume(Decision& d, const Resume& command) {
 }
 
 Status decide_terminate(Decision& d, const Terminate& command) {
+  const core::Payload reason = text_payload(command.reason);
+  if (d.state().status == RunStatus::continued) {
+    return pass_on(d, "terminate", core::RunStopRequested{.terminate = true}, reason);
+  }
   if (!d.state().open()) return base::fail(base::Code::run_closed, "the run has ended already");
-  RunTerminated event{.abandoned = {}, .reason = d.store_text(command.reason)};
+  terminate(d, reason);
+  return {};
+}
+
+void terminate(Decision& d, const core::Payload& reason) {
+  RunTerminated event{.abandoned = {}, .reason = d.store(reason)};
   for (const auto& [path, operation] : d.state().operations) {
     if (operation.unknown_since_ms != 0 || operation.status == OperationStatus::intended) {
       event.abandoned.push_back(path);
     }
   }
-  release_all(d);
+  const End end{{.how = core::RunEnd::terminated,
+                 .code = base::Code::run_closed,
+                 .side = core::FailureSide::user,
+                 .run = d.input().stream,
+                 .result = event.reason,
+                 .message = {}},
+                reason};
+  release_all(d, &end);
   d.emit(std::move(event));
-  return {};
 }
 
-void release_all(Decision& d) {
+void release_all(Decision& d, const End* end) {
   const State& state = d.state();
   for (const auto& [path, step] : state.steps) {
     if (step.retry_due_ms != 0) {
@@ -67,7 +92,7 @@ void release_all(Decision& d) {
     const std::string action = operation.status == OperationStatus::probing ? probe_path(path) : path;
     d.out().act(cancel_action(action, token_of(d.input(), operation.attempt, operation.counter)));
   }
-  release_messages(d);
+  release_messages(d, end);
   release_updates(d);
 }
 
@@ -76,8 +101,16 @@ Status apply_command(Decision& d, const CompleteRun& command) {
     return base::fail(base::Code::non_determinism, "the workflow returned while an operation is open: " +
                                                        d.state().operations.begin()->first);
   }
-  release_all(d);
-  d.emit(RunCompleted{d.store(command.result)});
+  const core::PayloadRef result = d.store(command.result);
+  const End end{{.how = core::RunEnd::completed,
+                 .code = base::Code::ok,
+                 .side = core::FailureSide::user,
+                 .run = d.input().stream,
+                 .result = result,
+                 .message = {}},
+                command.result};
+  release_all(d, &end);
+  d.emit(RunCompleted{result});
   return {};
 }
 
@@ -86,9 +119,17 @@ Status apply_command(Decision& d, const FailRun& command) {
     return base::fail(base::Code::non_determinism, "the workflow returned while an operation is open: " +
                                                        d.state().operations.begin()->first);
   }
-  release_all(d);
   const core::PayloadRef details = d.store(command.details);
-  if (d.state().cancel_requested && command.code == base::Code::cancelled) {
+  const bool cancelled = d.state().cancel_requested && command.code == base::Code::cancelled;
+  const End end{{.how = cancelled ? core::RunEnd::cancelled : core::RunEnd::failed,
+                 .code = command.code,
+                 .side = command.side,
+                 .run = d.input().stream,
+                 .result = details,
+                 .message = {}},
+                command.details};
+  release_all(d, &end);
+  if (cancelled) {
     d.emit(RunCancelled{details});
   } else {
     d.emit(RunFailed{command.code, command.side, details});
@@ -110,6 +151,7 @@ void close_state(State& state, RunStatus status, const core::TurnInfo& info) {
   state.exchanges.clear();
   state.signals.clear();
   state.updates.clear();
+  state.children.clear();
   for (auto& [path, lease] : state.leases) lease.returning = true;  // until the pool says that they are gone
 }
 

@@ -5,15 +5,25 @@
 namespace sandglass::engine::run {
 
 Status decide_signal(Decision& d, const Signal& command) {
-  if (!d.state().open()) return base::fail(base::Code::run_closed, "the run has ended and takes no signal");
+  const bool continued = d.state().status == RunStatus::continued;
+  if (!d.state().open() && !continued) {
+    return base::fail(base::Code::run_closed, "the run has ended and takes no signal");
+  }
   if (command.name.empty()) return base::fail(base::Code::invalid_argument, "a signal needs a name");
   if (command.payload && command.payload.slot->bytes.size() > kMaxPayloadBytes) {
     return base::fail(base::Code::record_too_large,
                       "the signal's payload is larger than " + std::to_string(kMaxPayloadBytes) + " bytes");
   }
-  d.emit(SignalReceived{d.state().last_signal + 1, command.name, d.store(command.payload)});
-  d.activate();
+  if (continued) {
+    return pass_on(d, "signal " + command.name, core::RunSignalled{command.name}, command.payload);
+  }
+  receive_signal(d, command.name, command.payload);
   return {};
+}
+
+void receive_signal(Decision& d, const std::string& name, const core::Payload& payload) {
+  d.emit(SignalReceived{d.state().last_signal + 1, name, d.store(payload)});
+  d.activate();
 }
 
 Status apply_command(Decision& d, const TakeSignal& command) {

@@ -62,6 +62,16 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
+/// A run that this one has started and whose end has not come.
+struct Child {
+  core::StreamId run;
+  std::string workflow;
+  ClosePolicy policy = ClosePolicy::cancel;
+  bool cancel_requested = false;
+  std::int64_t started_ms = 0;
+  friend bool operator==(const Child&, const Child&) = default;
+};
+
 struct UnreadSignal {
   std::string name;
   core::PayloadRef payload;
@@ -102,6 +112,11 @@ struct State {
   std::uint64_t last_update = 0;
   core::PayloadRef attributes;
   std::set<std::string, std::less<>> patched;
+
+  std::map<std::string, Child, std::less<>> children;
+  std::vector<core::RunAsker> askers;  // hear of the end; a run among them is the parent
+  core::StreamId continues;            // the run that goes on as this one
+  core::StreamId successor;            // of a continued run
 
   bool open() const { return status == RunStatus::running || status == RunStatus::stuck; }
   friend bool operator==(const State&, const State&) = default;

@@ -18,6 +18,20 @@ std::string_view name_of(RunStatus status) {
       return "cancelled";
     case RunStatus::terminated:
       return "terminated";
+    case RunStatus::continued:
+      return "continued";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(ClosePolicy policy) {
+  switch (policy) {
+    case ClosePolicy::cancel:
+      return "cancel";
+    case ClosePolicy::terminate:
+      return "terminate";
+    case ClosePolicy::abandon:
+      return "abandon";
   }
   return "unknown";
 }

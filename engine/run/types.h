@@ -26,7 +26,8 @@ enum class RunStatus : std::uint8_t {
   completed = 3,
   failed = 4,
   cancelled = 5,
-  terminated = 6
+  terminated = 6,
+  continued = 7,  // it goes on as another run
 };
 /// Where a person sees the run (A3). Set by the workflow; stored.
 enum class Phase : std::uint8_t {
@@ -40,7 +41,15 @@ enum class Phase : std::uint8_t {
   done = 7,
 };
 
+/// What becomes of a child when its parent ends, in whichever way. Stored.
+enum class ClosePolicy : std::uint8_t {
+  cancel = 0,     // it is asked to end, and may clean up
+  terminate = 1,  // it ends at once
+  abandon = 2,    // it goes on
+};
+
 std::string_view name_of(RunStatus status);
+std::string_view name_of(ClosePolicy policy);
 std::string_view name_of(Phase phase);
 inline bool is_closed(RunStatus status) {
   return status >= RunStatus::completed;
@@ -112,6 +121,11 @@ std::string_view name_of(OperationStatus status);
 std::string operation_key(std::string_view effect_root, std::string_view path, std::uint32_t incarnation);
 /// Key of a step: stable over attempts and replays.
 std::string step_key(const core::StreamId& stream, std::string_view path);
+
+/// The run that is started as a child under `path`: after a reset the same one, after a fork another (J17).
+core::StreamId child_id(std::string_view effect_root, std::string_view path);
+/// The run that `run` goes on as.
+core::StreamId successor_id(const core::StreamId& run);
 
 /// Under this correlation a person is asked what became of an operation's attempt, and answers.
 std::string question_path(std::string_view operation_path, std::uint32_t attempt);

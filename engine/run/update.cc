@@ -5,6 +5,10 @@
 namespace sandglass::engine::run {
 
 Status decide_update(Decision& d, const Update& command) {
+  if (d.state().status == RunStatus::continued) {
+    return base::fail(base::Code::run_closed,
+                      "the run goes on as " + d.state().successor.text() + "; send the update there");
+  }
   if (!d.state().open()) return base::fail(base::Code::run_closed, "the run has ended and takes no update");
   if (d.state().status == RunStatus::stuck) {
     return base::fail(base::Code::run_stuck, "the run is stuck and its code cannot take an update");

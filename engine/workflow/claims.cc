@@ -51,6 +51,13 @@ struct OfCommand {
   Claim operator()(const run::ReleaseLease& c) const {
     return {ClaimKind::lease_release, c.path, c.lease, {}};
   }
+  Claim operator()(const run::StartChild& c) const {
+    return {ClaimKind::child, c.path, c.workflow, c.input.digest};
+  }
+  Claim operator()(const run::CancelChild& c) const { return {ClaimKind::child_cancel, c.path, {}, {}}; }
+  Claim operator()(const run::ContinueAsNew& c) const {
+    return {ClaimKind::end, {}, "continued", c.input.digest};
+  }
   Claim operator()(const run::SetPhase& c) const {
     return {ClaimKind::phase, c.path, std::string(run::name_of(c.phase)), {}};
   }
@@ -106,6 +113,15 @@ struct OfEvent {
   Maybe operator()(const run::LeaseReleased& e) const {
     return Claim{ClaimKind::lease_release, e.path, e.lease, {}};
   }
+  Maybe operator()(const run::ChildScheduled& e) const {
+    return Claim{ClaimKind::child, e.path, e.workflow, e.input.digest};
+  }
+  Maybe operator()(const run::ChildCancelRequested& e) const {
+    return Claim{ClaimKind::child_cancel, e.path, {}, {}};
+  }
+  Maybe operator()(const run::RunContinued& e) const {
+    return Claim{ClaimKind::end, {}, "continued", e.input.digest};
+  }
   Maybe operator()(const run::PhaseSet& e) const {
     return Claim{ClaimKind::phase, e.path, std::string(run::name_of(e.phase)), {}};
   }
@@ -158,6 +174,10 @@ std::string_view name_of(ClaimKind kind) {
       return "message";
     case ClaimKind::lease_release:
       return "released lease";
+    case ClaimKind::child:
+      return "child run";
+    case ClaimKind::child_cancel:
+      return "cancelled child run";
     case ClaimKind::phase:
       return "phase";
     case ClaimKind::patch:

@@ -27,6 +27,8 @@ enum class ClaimKind : std::uint8_t {
   exchange_withdrawal,
   message,
   lease_release,
+  child,
+  child_cancel,
   phase,
   patch,
   checkpoint,

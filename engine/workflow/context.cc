@@ -300,6 +300,72 @@ std::optional<base::Code> Context::lease_ended(const std::string& lease) const {
   return instance_.lease_ended(lease);
 }
 
+Result<ChildHandle> Context::start_child(std::string name, std::string workflow, const Json& input,
+                                         ChildOptions options) {
+  if (cancelled()) return std::unexpected(cancelled_error());
+  auto payload = payload_of(input);
+  if (!payload) return std::unexpected(payload.error());
+  ChildHandle handle{.path = next_path(name), .run = {}};
+  handle.run = run::child_id(info().effect_root, handle.path);
+  auto started = instance_.start_child(
+      {handle.path, std::move(workflow), std::move(options.version), std::move(*payload), options.on_close});
+  if (!started) return std::unexpected(started.error());
+  return handle;
+}
+
+/// In a cancelled scope: the child is told, and its end waited for.
+Task<ChildResult> Context::join(ChildHandle child) {
+  std::optional<Delivery> end = instance_.take_ended_child(child.path);
+  if (!end && !cancelled()) {
+    Wait wait(instance_, &scope_, {{WaitKind::child, child.path}});
+    end = co_await wait;
+  }
+  if (!end || end->cancelled) {
+    instance_.issue(run::CancelChild{child.path});
+    Wait ended(instance_, nullptr, {{WaitKind::child, child.path}});
+    end = co_await ended;
+  }
+  ChildResult result{.value = Json(), .side = end->side, .how = end->end, .run = end->source};
+  if (end->end == core::RunEnd::completed) {
+    result.value = json_of(end->payload);
+    co_return result;
+  }
+  std::string why = end->message;
+  const Json details = json_of(end->payload).value_or(Json());
+  if (details.is_object()) why = details.value("message", why);
+  if (why.empty()) why = base::title_of(end->code);
+  result.value = base::fail(
+      end->code, "child run " + end->source.text() + " " + std::string(name_of(end->end)) + ": " + why);
+  co_return result;
+}
+
+Task<ChildResult> Context::run_child(std::string name, std::string workflow, Json input,
+                                     ChildOptions options) {
+  auto started = start_child(std::move(name), std::move(workflow), input, std::move(options));
+  if (!started) co_return ChildResult{.value = std::unexpected(started.error()), .run = {}};
+  co_return co_await join(std::move(*started));
+}
+
+Task<Result<Json>> Context::child(std::string name, std::string workflow, Json input, ChildOptions options) {
+  ChildResult result =
+      co_await run_child(std::move(name), std::move(workflow), std::move(input), std::move(options));
+  co_return std::move(result.value);
+}
+
+ContinueAwaiter Context::continue_as_new(Json input) {
+  return {*this, std::move(input)};
+}
+
+Status ContinueAwaiter::record(void* frame) {
+  auto payload = context_.payload_of(input_);
+  if (!payload) return std::unexpected(payload.error());
+  if (&context_ != context_.instance_.root_context()) {
+    return base::fail(Code::checkpoint_misplaced,
+                      "a run goes on as new only from the root, not from a branch or scope");
+  }
+  return context_.instance_.continue_as_new(frame, std::move(*payload));
+}
+
 void Context::set_phase(run::Phase phase) {
   instance_.issue(run::SetPhase{next_path("phase"), phase});
 }

@@ -43,6 +43,7 @@
 namespace sandglass::engine::workflow {
 
 class CheckpointAwaiter;
+class ContinueAwaiter;
 
 struct RunInfo {
   core::StreamId stream;
@@ -77,6 +78,22 @@ struct ExchangeAnswer {
   core::StreamId source;
   core::MessageBody body;
   Json payload;
+};
+
+struct ChildOptions {
+  std::string version;  // empty: the newest that is registered
+  run::ClosePolicy on_close = run::ClosePolicy::cancel;
+};
+/// A child run that goes on by itself until it is waited for.
+struct ChildHandle {
+  std::string path;
+  core::StreamId run;
+};
+struct ChildResult {
+  Result<Json> value;  // an error has the child's own code
+  core::FailureSide side = core::FailureSide::user;
+  core::RunEnd how = core::RunEnd::completed;
+  core::StreamId run;  // the last one, if the child went on as others
 };
 
 template <class R>
@@ -145,6 +162,17 @@ class Context {
   /// Why the lease ended, if it did (since the last checkpoint).
   std::optional<base::Code> lease_ended(const std::string& lease) const;
 
+  // ---- child runs
+
+  /// Runs `workflow` as a run of its own, and waits for its end. A cancelled scope cancels the child and
+  /// waits for that too.
+  Task<Result<Json>> child(std::string name, std::string workflow, Json input, ChildOptions options = {});
+  Task<ChildResult> run_child(std::string name, std::string workflow, Json input, ChildOptions options = {});
+  /// The same in two parts. A handle is good until the next checkpoint.
+  Result<ChildHandle> start_child(std::string name, std::string workflow, const Json& input,
+                                  ChildOptions options = {});
+  Task<ChildResult> join(ChildHandle child);
+
   // ---- structure
 
   template <class Fn>
@@ -168,6 +196,10 @@ class Context {
   /// A restart point (J15); needs engine/workflow/checkpoint.h. Legal only in the workflow's own function.
   template <class State>
   CheckpointAwaiter checkpoint(const State& state);
+  /// Ends this run and goes on as another one of the same workflow, with a history of its own, all unread
+  /// signals, and whoever waits for this run's end waiting for that one's. Legal only in the workflow's own
+  /// function with nothing open; comes back only with an error.
+  ContinueAwaiter continue_as_new(Json input);
   void set_phase(run::Phase phase);
   /// What the run can be found by (`attributes.order = "A-17"`), all of it: what was set before is gone.
   /// invalid_argument: too many, too long, or a name with other characters than letters, digits and "_".
@@ -184,6 +216,7 @@ class Context {
  private:
   friend class CheckpointAwaiter;
   friend class Handlers;
+  friend class ContinueAwaiter;
   friend class Instance;
   template <class R>
   struct BranchFrame;
@@ -203,6 +236,26 @@ class Context {
   Instance& instance_;
   CancelScope& scope_;
   std::string prefix_;
+};
+
+/// Of continue_as_new(): the code stays suspended, since the run is at its end.
+class ContinueAwaiter : public EngineAwaiter {
+ public:
+  ContinueAwaiter(Context& context, Json input) : context_(context), input_(std::move(input)) {}
+
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> frame) {
+    status_ = record(frame.address());
+    return status_.has_value();
+  }
+  Status await_resume() { return std::move(status_); }
+
+ private:
+  Status record(void* frame);
+
+  Context& context_;
+  Json input_;
+  Status status_;
 };
 
 }  // namespace sandglass::engine::workflow

@@ -42,8 +42,10 @@ Json parse_or_null(const core::SlotPtr& slot) {
 
 }  // namespace
 
-Instance::Instance(const Workflow& workflow, RunInfo info, core::DigestKey digest_key)
-    : workflow_(workflow),
+Instance::Instance(const Registry& registry, const Workflow& workflow, RunInfo info,
+                   core::DigestKey digest_key)
+    : registry_(registry),
+      workflow_(workflow),
       info_(std::move(info)),
       digest_key_(digest_key),
       root_context_(*this, root_scope_, "0") {}
@@ -218,10 +220,29 @@ bool Instance::deliver(const run::Event& event, const core::TurnView& turn) {
                 .side = settled->side,
                 .payload = slot_of(turn, settled->result),
                 .message = text_of(turn, settled->message)});
+  } else if (const auto* child = std::get_if<run::ChildEnded>(&event)) {
+    child_ended(*child, slot_of(turn, child->result));
   } else {
     return false;
   }
   return true;
+}
+
+void Instance::child_ended(const run::ChildEnded& event, core::SlotPtr result) {
+  Delivery delivery{.from = WaitKind::child,
+                    .code = event.code,
+                    .side = event.side,
+                    .payload = std::move(result),
+                    .message = event.message,
+                    .source = event.run,
+                    .end = event.how};
+  const auto open = children_.find(event.path);
+  if (waits_.contains({WaitKind::child, event.path})) {
+    if (open != children_.end()) children_.erase(open);
+    deliver_to(WaitKind::child, event.path, std::move(delivery));
+  } else if (open != children_.end()) {
+    open->second.end = std::move(delivery);
+  }
 }
 
 /// Nobody may wait any more: a cancelled scope has moved on.
@@ -415,29 +436,88 @@ base::Status Instance::checkpoint(void* frame, std::uint32_t schema_version, std
                       "workflow " + workflow_.name + " is not registered as checkpointing");
   }
   if (root_scope_.cancelled()) return base::fail(Code::cancelled, "the run is cancelled");
-  std::size_t size = bytes.size();
-  for (const Unread& signal : unread_) size += signal.payload ? signal.payload->bytes.size() : 0;
-  if (size > run::kMaxPayloadBytes) {
-    return base::fail(Code::record_too_large, "state and unread signals have " + std::to_string(size) +
-                                                  " bytes; at most " + std::to_string(run::kMaxPayloadBytes) +
-                                                  " fit into a checkpoint");
+  if (awaits_child()) {
+    return base::fail(Code::checkpoint_misplaced, "a checkpoint with an open child run: wait for it first");
   }
+  auto signals = carried_signals(bytes.size(), "a checkpoint");
+  if (!signals) return std::unexpected(signals.error());
   run::Checkpoint command{.state = payload(core::Encoding::cereal, std::move(bytes)),
                           .schema_version = schema_version,
-                          .signals = {}};
-  for (const Unread& signal : unread_) {
-    core::Payload carried;
-    if (signal.payload)
-      carried = {signal.payload, digest_key_.digest(signal.payload->encoding, signal.payload->bytes)};
-    command.signals.push_back({signal.number, signal.name, std::move(carried)});
-  }
+                          .signals = std::move(*signals)};
   issue(std::move(command));
   ++generation_;
   root_context_.prefix_ = std::to_string(generation_);
   // What a rebuild from here would not know must not be known any more (J15).
   ordinals_.clear();
   closed_leases_.clear();
+  children_.clear();
   patch_answers_.clear();
+  return {};
+}
+
+base::Result<std::vector<run::CarriedSignal>> Instance::carried_signals(std::size_t bytes,
+                                                                        std::string_view into) const {
+  constexpr std::size_t kOverhead = 256;  // of one in the record, besides its own bytes
+  std::vector<run::CarriedSignal> signals;
+  for (const Unread& signal : unread_) {
+    core::Payload carried;
+    if (signal.payload)
+      carried = {signal.payload, digest_key_.digest(signal.payload->encoding, signal.payload->bytes)};
+    bytes += kOverhead + signal.name.size() + (signal.payload ? signal.payload->bytes.size() : 0);
+    signals.push_back({signal.number, signal.name, std::move(carried)});
+  }
+  if (bytes <= run::kMaxPayloadBytes) return signals;
+  return base::fail(Code::record_too_large,
+                    "state and " + std::to_string(signals.size()) + " unread signals have " +
+                        std::to_string(bytes) + " bytes; at most " + std::to_string(run::kMaxPayloadBytes) +
+                        " fit into " + std::string(into) + ": take some of the signals first");
+}
+
+/// Abandoned ones go on whatever becomes of this run.
+bool Instance::awaits_child() const {
+  return std::ranges::any_of(children_, [](const auto& child) {
+    return !child.second.end && child.second.policy != run::ClosePolicy::abandon;
+  });
+}
+
+base::Status Instance::start_child(run::StartChild command) {
+  constexpr std::size_t kMaxOpen = 1000;  // the end of a run is one record, and has a word for each
+  if (children_.size() >= kMaxOpen) {
+    return base::fail(Code::record_too_large, "a run may have " + std::to_string(kMaxOpen) +
+                                                  " children that have not been waited for; wait for some");
+  }
+  if (command.version.empty()) command.version = registry_.latest(command.workflow);
+  children_[command.path] = {.policy = command.policy, .end = std::nullopt};
+  issue(std::move(command));
+  return {};
+}
+
+std::optional<Delivery> Instance::take_ended_child(const std::string& path) {
+  const auto found = children_.find(path);
+  if (found == children_.end() || !found->second.end) return std::nullopt;
+  std::optional<Delivery> end = std::move(found->second.end);
+  children_.erase(found);
+  return end;
+}
+
+base::Status Instance::continue_as_new(void* frame, core::Payload input) {
+  if (frame != root_.address() || !waits_.empty() || awaits_child()) {
+    return base::fail(
+        Code::checkpoint_misplaced,
+        "a run goes on as new only from the workflow's own function, with nothing open: each step, "
+        "timer, operation and child run must have ended");
+  }
+  if (handlers_.busy()) {
+    return base::fail(Code::checkpoint_misplaced,
+                      "an update is being carried out; co_await updates_done() before going on as new");
+  }
+  if (root_scope_.cancelled()) return base::fail(Code::cancelled, "the run is cancelled");
+  auto signals = carried_signals(input.slot ? input.slot->bytes.size() : 0, "the start of the next run");
+  if (!signals) return std::unexpected(signals.error());
+  issue(run::ContinueAsNew{.version = registry_.latest(workflow_.name),
+                           .input = std::move(input),
+                           .signals = std::move(*signals)});
+  ended_ = true;
   return {};
 }
 

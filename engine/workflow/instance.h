@@ -28,7 +28,8 @@ namespace sandglass::engine::workflow {
 
 class Instance {
  public:
-  Instance(const Workflow& workflow, RunInfo info, core::DigestKey digest_key);
+  /// `registry` says which version a run that is started gets; it and `workflow` outlive this.
+  Instance(const Registry& registry, const Workflow& workflow, RunInfo info, core::DigestKey digest_key);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -79,6 +80,12 @@ class Instance {
   /// A signal of this name that nobody has taken.
   std::optional<Delivery> take_unread(const std::string& name);
   std::optional<base::Code> lease_ended(const std::string& lease) const;
+  /// Issues the start of a child, unless too many are open.
+  base::Status start_child(run::StartChild command);
+  /// The end of a child that came before anybody waited for it.
+  std::optional<Delivery> take_ended_child(const std::string& path);
+  /// `frame` as for checkpoint(). Ok: the run is at its end, and nothing of the code runs any more.
+  base::Status continue_as_new(void* frame, core::Payload input);
   core::Payload payload(core::Encoding encoding, std::string bytes) const {
     return digest_key_.make(encoding, std::move(bytes));
   }
@@ -112,12 +119,18 @@ class Instance {
   bool deliver(const run::Event& event, const core::TurnView& turn);
   void deliver_to(WaitKind kind, const std::string& path, Delivery delivery);
   void accept_update(const run::UpdateAccepted& event, const core::TurnView& turn);
+  void child_ended(const run::ChildEnded& event, core::SlotPtr result);
   void claim(const Claim& expected, std::uint64_t seq);
   void resume();
   bool wake_watches();
   void finish();
   void stick(run::StuckReport report);
+  /// Unread signals as they are carried beside `bytes` of payload into a record or fit no record.
+  base::Result<std::vector<run::CarriedSignal>> carried_signals(std::size_t bytes,
+                                                                std::string_view into) const;
+  bool awaits_child() const;
 
+  const Registry& registry_;
   const Workflow& workflow_;
   RunInfo info_;
   core::DigestKey digest_key_;
@@ -135,6 +148,11 @@ class Instance {
   std::map<std::string, std::uint64_t, std::less<>> ordinals_;
   std::vector<Unread> unread_;
   std::map<std::string, base::Code, std::less<>> closed_leases_;  // of this generation
+  struct OpenChild {
+    run::ClosePolicy policy = run::ClosePolicy::cancel;
+    std::optional<Delivery> end;  // came, and nobody has waited for it yet
+  };
+  std::map<std::string, OpenChild, std::less<>> children_;  // of this generation
   std::set<std::string, std::less<>> known_patches_;
   std::set<std::string, std::less<>> patches_to_claim_;
   std::map<std::string, bool, std::less<>> patch_answers_;  // the first answer holds for the generation

@@ -125,7 +125,7 @@ base::Result<std::unique_ptr<Instance>> LiveRuns::make(const core::ActivationReq
                .history_root = state.history_root,
                .effect_root = state.effect_root};
   const core::DigestKey key(tenant_key_(state.tenant), state.history_root);
-  return std::make_unique<Instance>(*workflow, std::move(info), key);
+  return std::make_unique<Instance>(registry_, *workflow, std::move(info), key);
 }
 
 core::CommandPtr LiveRuns::run_code(const core::ActivationRequest& request, Taken& taken) const {

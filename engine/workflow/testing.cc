@@ -342,7 +342,7 @@ std::string TestRun::check_replay() const {
                  .session = state.session,
                  .history_root = state.history_root,
                  .effect_root = state.effect_root};
-    Instance instance(*workflow, std::move(info), digest_key_);
+    Instance instance(*registry_, *workflow, std::move(info), digest_key_);
     core::ActivationRequest request{
         .stream = stream_, .head = length, .state = states_[length - 1], .turns = {}};
     const std::size_t restart = state.restart_seq == 0 ? 1 : state.restart_seq;

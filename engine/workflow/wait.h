@@ -19,7 +19,7 @@ namespace sandglass::engine::workflow {
 class Instance;
 class Wait;
 
-enum class WaitKind : std::uint8_t { step, operation, timer, signal, exchange, lease, condition };
+enum class WaitKind : std::uint8_t { step, operation, timer, signal, exchange, lease, condition, child };
 
 /// What ended a wait.
 struct Delivery {
@@ -34,6 +34,7 @@ struct Delivery {
   std::uint64_t number = 0;  // of a signal
   core::MessageBody body;
   core::StreamId source;
+  core::RunEnd end = core::RunEnd::completed;  // of a child
 };
 
 /// A cancellation scope: cancelling one wakes its waits and those of the scopes inside it, in the order in

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -21,6 +22,7 @@ constexpr std::size_t kLongestWord = 2000;
 constexpr int kLookAgainMs = 500;
 constexpr int kApprovalAppearsMs = 10'000;
 constexpr int kApprovalLookMs = 50;
+constexpr int kSuccessorAppearsMs = 30'000;
 
 std::string status_word(api::RunStatus status) {
   switch (status) {
@@ -34,6 +36,8 @@ std::string status_word(api::RunStatus status) {
       return paint(Colour::yellow, "cancelled");
     case api::RUN_STATUS_TERMINATED:
       return paint(Colour::yellow, "terminated");
+    case api::RUN_STATUS_CONTINUED:
+      return paint(Colour::blue, "continued");
     case api::RUN_STATUS_STUCK:
       return paint(Colour::red, "stuck");
     default:
@@ -59,18 +63,47 @@ class Follower {
   Outcome run() {
     Interrupts interrupts([this](int number) { interrupted(number); });
     interrupts_ = &interrupts;
-    api::FollowRunRequest request;
-    request.set_run_id(options_.run_id);
-    request.set_after_seq(options_.after_seq);
-    auto status = client_.follow_run(
-        request, [this](const api::RunUpdate& update) { return take(update); }, stop_,
-        [this](bool away) { engine_away(away); });
-    if (detached_) return detached();
-    if (!status) return std::unexpected(status.error());
-    return ended();
+    for (;;) {
+      api::FollowRunRequest request;
+      request.set_run_id(options_.run_id);
+      request.set_after_seq(options_.after_seq);
+      auto status = client_.follow_run(
+          request, [this](const api::RunUpdate& update) { return take(update); }, stop_,
+          [this](bool away) { engine_away(away); });
+      if (detached_) return detached();
+      if (!status && begins_soon(status.error())) continue;
+      if (!status) return std::unexpected(status.error());
+      if (last_.status() != api::RUN_STATUS_CONTINUED) return ended();
+      if (auto next = go_on(); !next) return std::unexpected(next.error());
+    }
   }
 
  private:
+  /// The run goes on as another one, which is followed from its start.
+  base::Status go_on() {
+    api::GetRunRequest request;
+    request.set_run_id(options_.run_id);
+    const auto run = client_.get_run(request);
+    if (!run) return std::unexpected(run.error());
+    {
+      const std::lock_guard lock(id_mutex_);
+      options_.run_id = run->continued_as();
+    }
+    options_.after_seq = 0;
+    if (!session_.json()) print_line("it goes on as " + paint(Colour::bold, safe(options_.run_id)));
+    waited_ms_ = 0;
+    return {};
+  }
+
+  /// The run that another one goes on as begins by a message, a moment after that one's last record.
+  bool begins_soon(const base::Error& error) {
+    if (error.code != base::Code::not_found || waited_ms_ >= kSuccessorAppearsMs) return false;
+    pollfd polled{interrupts_->fd(), POLLIN, 0};
+    poll(&polled, 1, kApprovalLookMs);
+    waited_ms_ += kApprovalLookMs;
+    return true;
+  }
+
   bool take(const api::RunUpdate& update) {
     last_ = update.summary();
     if (session_.json()) {
@@ -195,7 +228,10 @@ class Follower {
       std::fputs("\ncancelling; waiting for clean-up (Ctrl-C again leaves it to the engine)\n", stderr);
       api::CancelRunRequest cancel;
       cancel.set_request_id(client::new_request_id());
-      cancel.set_run_id(options_.run_id);
+      {
+        const std::lock_guard lock(id_mutex_);
+        cancel.set_run_id(options_.run_id);
+      }
       cancel.set_reason("the command was interrupted");
       const auto cancelled = client_.cancel_run(cancel);
       if (!cancelled) std::fprintf(stderr, "sandglass: %s\n", safe(cancelled.error().message).c_str());
@@ -247,7 +283,9 @@ class Follower {
 
   Session& session_;
   client::Client& client_;
-  const FollowOptions options_;
+  FollowOptions options_;                // of the run that is followed now
+  int waited_ms_ = kSuccessorAppearsMs;  // for that run to begin
+  std::mutex id_mutex_;                  // of its id, which the thread of the interrupts reads
   const bool terminal_;
   client::Stop stop_;
   Interrupts* interrupts_ = nullptr;

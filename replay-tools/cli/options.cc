@@ -177,7 +177,8 @@ class CommandLine {
                            [this](Session& session) { return list(session, list_); });
     listed->add_option("--limit", list_.limit, "at most so many (default 50)");
     listed->add_option("--page", list_.page, "go on after an earlier page");
-    listed->add_option("--status", list_.status, "running, completed, failed, cancelled, terminated, stuck");
+    listed->add_option("--status", list_.status,
+                       "running, completed, failed, cancelled, terminated, stuck, continued");
     listed->add_option("--workflow", list_.workflow, "of this workflow only");
     listed->add_option("--user", list_.user, "of this user only");
     listed->add_option("--filter", list_.filter,

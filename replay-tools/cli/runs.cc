@@ -35,6 +35,8 @@ std::string short_status(api::RunStatus status) {
       return "terminated";
     case api::RUN_STATUS_STUCK:
       return "stuck";
+    case api::RUN_STATUS_CONTINUED:
+      return "continued";
     default:
       return "unknown";
   }
@@ -45,8 +47,9 @@ base::Result<api::RunStatus> parse_status(const std::string& text) {
     const auto status = static_cast<api::RunStatus>(i);
     if (status != api::RUN_STATUS_UNSPECIFIED && short_status(status) == text) return status;
   }
-  return base::fail(Code::usage, "there is no status " + text +
-                                     "; there are running, completed, failed, cancelled, terminated, stuck");
+  return base::fail(Code::usage,
+                    "there is no status " + text +
+                        "; there are running, completed, failed, cancelled, terminated, stuck, continued");
 }
 
 /// The options of a list again, for its next page.

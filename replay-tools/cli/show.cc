@@ -59,6 +59,9 @@ void print_head(const Session& session, const api::RunDetail& run) {
     print_field("ended", show_time(summary.closed_ms()) + " after " +
                              show_duration(summary.closed_ms() - summary.started_ms()));
   }
+  print_field("parent", safe(run.parent()));
+  print_field("continues", safe(run.continues()));
+  print_field("goes on as", safe(run.continued_as()));
   print_field("records", std::to_string(summary.head()));
   print_field("error", safe_block(code_text(run.error_code(), run.error()), std::string(12, ' ')));
   if (!run.has_stuck() && summary.error_code() == static_cast<std::uint32_t>(base::Code::stream_damaged)) {
@@ -97,6 +100,19 @@ void print_operations(const api::RunDetail& run) {
     rows.push_back({operation.path(), operation.tool(), operation.target(), operation.status(),
                     std::to_string(operation.attempt()), operation.recovery(), operation.key().substr(0, 16),
                     code_text(operation.error_code(), operation.error())});
+  }
+  print_table(rows);
+}
+
+void print_children(const api::RunDetail& run) {
+  if (run.children_size() == 0) return;
+  print_line(paint(Colour::bold, "Child runs"));
+  std::vector<std::vector<std::string>> rows = {{"PATH", "RUN", "WORKFLOW", "STATUS", "TIME", "ERROR"}};
+  for (const auto& child : run.children()) {
+    const bool ended = child.ended_ms() != 0 && child.started_ms() != 0;
+    rows.push_back({child.path(), child.run_id(), child.workflow(), child.status(),
+                    ended ? show_duration(child.ended_ms() - child.started_ms()) : "",
+                    code_text(child.error_code(), child.error())});
   }
   print_table(rows);
 }
@@ -140,6 +156,7 @@ Outcome show(Session& session, const RunIdArgs& args) {
   }
   print_steps(*run);
   print_operations(*run);
+  print_children(*run);
   print_waiting(session, *run);
   return base::Exit::ok;
 }

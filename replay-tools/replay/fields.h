@@ -68,6 +68,12 @@ inline std::string text_of(engine::core::OutcomeVerdict value) {
 inline std::string text_of(engine::run::OperationStatus value) {
   return std::string(engine::run::name_of(value));
 }
+inline std::string text_of(engine::core::RunEnd value) {
+  return std::string(engine::core::name_of(value));
+}
+inline std::string text_of(engine::run::ClosePolicy value) {
+  return std::string(engine::run::name_of(value));
+}
 std::string text_of(engine::core::FailureSide value);
 std::string text_of(engine::core::Outcome value);
 std::string text_of(engine::run::ExchangeKind value);
@@ -143,7 +149,8 @@ void add(Facts& facts, const std::string& path, const Value& value) {
   F(schedule_to_close_ms) F(max_attempts) F(initial_interval_ms) F(max_interval_ms) F(backoff) \
   F(jitter) F(retry) F(options) F(owes_activation) F(last_signal) F(steps) F(timers) F(operations) \
   F(attempt_ms) F(schedule_to_start_ms) F(heartbeat_ms) F(queue) F(priority) F(non_retryable) F(progress) \
-  F(settled_operations) F(exchanges) F(leases) F(signals) F(updates) F(last_update) F(attributes) F(patched)
+  F(settled_operations) F(exchanges) F(leases) F(signals) F(updates) F(last_update) F(attributes) F(patched) \
+  F(what) F(how) F(stream) F(policy) F(terminate) F(continues) F(successor) F(askers) F(children)
 // clang-format on
 
 template <class Struct>

@@ -13,7 +13,8 @@ namespace {
 
 template <class Event>
 EventMarks marks_of(const Event& event, const std::string& name) {
-  EventMarks marks{.step = name.starts_with("Step"), .operation = name.starts_with("Operation")};
+  EventMarks marks{.step = name.starts_with("Step") || name.starts_with("Child"),
+                   .operation = name.starts_with("Operation")};
   // An event that tells of an end with a code other than ok: what a person looks for.
   if constexpr (requires { event.code; }) {
     marks.error = event.code != engine::base::Code::ok;

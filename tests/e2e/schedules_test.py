@@ -48,6 +48,15 @@ class Schedules(Case):
     def skipped(self, name):
         return {each["reason"]: each["count"] for each in self.show(name)["skipped"]}
 
+    def test_a_run_that_goes_on_as_another_is_open_until_the_last_of_them_has_ended(self):
+        self.cli.must("schedule", "create", "chain", "--every", "1h", "--workflow", "hello", "--input",
+                      '{"rounds": 3, "count": 2, "pause_ms": 200}')
+        self.cli.must("schedule", "trigger", "chain")
+        wait_until(lambda: self.show("chain")["started"] == 1, "the run")
+        wait_until(lambda: not self.show("chain")["open"], "its end")
+        runs = self.cli.must("list", "--user", "cron:chain").value["runs"]
+        self.assertEqual(sorted(run["status"] for run in runs), ["completed", "continued", "continued"])
+
     def test_each_moment_has_one_run_while_the_engine_is_killed(self):
         (self.folder / "task.yaml").write_text(TASK)
         self.cli.must("schedule", "create", "tick", "--every", "1s", "--task", self.folder / "task.yaml", "--overlap",

@@ -88,6 +88,10 @@ std::string dump(const view::MemoryDisk& disk, std::uint16_t partitions) {
   for (core::PartitionId partition = 0; partition < partitions; ++partition) {
     for (const auto& [link, record] : read_partition(disk, partition, ignored)) {
       const auto header = codec::decode_header(record);
+      if (!header) {
+        lines.emplace(0, record.stream.text() + " #" + std::to_string(record.seq) + " cannot be read");
+        continue;
+      }
       std::string line = std::to_string(header->time_ms) + " e" + std::to_string(header->epoch) + " " +
                          record.stream.text().substr(0, 12) + " #" + std::to_string(record.seq) + " ";
       if (header->consumed) line += "from " + header->consumed->source.text().substr(0, 12) + " ";

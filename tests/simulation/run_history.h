@@ -29,7 +29,8 @@ class RunHistory {
     const engine::view::KeyRange range = engine::view::record_range(stream, 1);
     const auto& rows = disk_.rows();
     for (auto row = rows.lower_bound(range.first); row != rows.end() && row->first < range.last; ++row) {
-      const auto turn = engine::fold::read_turn(*kinds_.find(stream.kind), record_of(stream, row->first));
+      const auto turn = turn_of(stream, row->first);
+      if (!turn) return;  // damaged: what comes after it is not read either
       for (const Event& event : static_cast<const engine::core::Events<Event>&>(*turn->events).items)
         visit(event, *turn);
     }
@@ -39,6 +40,10 @@ class RunHistory {
   /// What the run has given back; null: nothing.
   Json result_of(const engine::core::StreamId& stream) const;
 
+  /// These runs, those that they went on as, and the children of all of them.
+  std::vector<engine::core::StreamId> families(const std::vector<engine::core::StreamId>& streams) const;
+  /// The run that it went on as in the end.
+  engine::core::StreamId last_of(engine::core::StreamId stream) const;
   bool all_closed(const std::vector<engine::core::StreamId>& streams) const;
   /// "run-… is running; " of each, for messages.
   std::string standings(const std::vector<engine::core::StreamId>& streams) const;
@@ -46,7 +51,11 @@ class RunHistory {
   std::vector<std::string> lines(const engine::core::StreamId& stream, bool with_time) const;
 
  private:
-  engine::core::StoredRecord record_of(const engine::core::StreamId& stream, const std::string& key) const;
+  /// An error for what is damaged.
+  engine::base::Result<engine::core::StoredRecord> record_of(const engine::core::StreamId& stream,
+                                                             const std::string& key) const;
+  engine::base::Result<engine::fold::ReadTurn> turn_of(const engine::core::StreamId& stream,
+                                                       const std::string& key) const;
 
   const engine::view::MemoryDisk& disk_;
   const engine::fold::Registry& kinds_;

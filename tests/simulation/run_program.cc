@@ -123,6 +123,24 @@ Task<base::Result<Json>> walk_children(Context& ctx, const Node& node, Waits wai
   co_return results;
 }
 
+/// Of the root's number, which names the program.
+Task<base::Result<Json>> run_child(Context& ctx, const Node& node) {
+  const Node& part = node.children.front();
+  co_return co_await ctx.child(node.name, "part", {{"run", node.number}, {"node", part.name}});
+}
+
+bool is_spoken_to(const Node& node) {
+  return !names_of(node, Node::Kind::signal).empty() || !names_of(node, Node::Kind::update).empty();
+}
+
+void spread_part(Node& node, std::int64_t program, support::SeededRandom& random) {
+  for (Node& child : node.children) spread_part(child, program, random);
+  if (random.next() % 5 != 0 || node.kind == Node::Kind::child || is_spoken_to(node)) return;
+  Node wrapped{.kind = Node::Kind::child, .name = node.name + "run", .number = program};
+  wrapped.children.push_back(std::move(node));
+  node = std::move(wrapped);
+}
+
 template <class Visit>
 void visit_nodes(const Node& node, Visit visit) {
   visit(node);
@@ -138,6 +156,21 @@ Node random_run(support::SeededRandom& random) {
     root.children.push_back(random_node(random, 0, count));
   }
   return root;
+}
+
+void spread_over_runs(Node& root, support::SeededRandom& random) {
+  for (Node& child : root.children) spread_part(child, root.number, random);
+  bool updates = false;  // are still to come
+  for (auto child = root.children.rbegin(); child != root.children.rend(); ++child) {
+    child->rolls = random.next() % 3 == 0 && !updates;
+    updates = updates || !names_of(*child, Node::Kind::update).empty();
+  }
+}
+
+const Node* find_node(const Node& root, const std::string& name) {
+  const Node* found = nullptr;
+  visit_nodes(root, [&](const Node& node) { found = node.name == name ? &node : found; });
+  return found;
 }
 
 std::vector<std::string> names_of(const Node& node, Node::Kind kind) {
@@ -175,6 +208,7 @@ Json result_of(const Node& node) {
     case Node::Kind::signal:
       return {{"signal", node.name}};
     case Node::Kind::lease:
+    case Node::Kind::child:
       return result_of(node.children.front());
   }
   return nullptr;
@@ -199,8 +233,26 @@ Task<base::Result<Json>> walk(Context& ctx, const Node& node, Waits waits, core:
       co_return co_await pay(ctx, node, waits);
     case Node::Kind::lease:
       co_return co_await hold_lease(ctx, node, waits, admission);
+    case Node::Kind::child:
+      co_return co_await run_child(ctx, node);
   }
   co_return nullptr;
+}
+
+Task<base::Result<Json>> walk_root(Context& ctx, const Node& root, Json input, Waits waits,
+                                   core::StreamId admission) {
+  Json results = input.value("results", Json::array());
+  for (std::size_t at = input.value("from", std::size_t{0}); at < root.children.size(); ++at) {
+    auto result = co_await walk(ctx, root.children[at], waits, admission);
+    if (!result) co_return result;
+    results.push_back(std::move(*result));
+    if (!root.children[at].rolls) continue;
+    input["from"] = at + 1;
+    input["results"] = results;
+    const auto refused = co_await ctx.continue_as_new(input);
+    co_return std::unexpected(refused.error());
+  }
+  co_return results;
 }
 
 }  // namespace sandglass::tests::simulation

@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "engine/base/codes.h"
+#include "engine/core/action.h"
 #include "engine/core/one_of.h"
 #include "engine/core/payload.h"
 #include "engine/core/stream_id.h"
@@ -168,10 +170,86 @@ struct OutcomeDecided {
   friend bool operator==(const OutcomeDecided&, const OutcomeDecided&) = default;
 };
 
+/// Who hears of a run's end, by RunEnded under `correlation`. A run that asks is the parent.
+struct RunAsker {
+  StreamId stream;
+  std::string correlation;
+  friend bool operator==(const RunAsker&, const RunAsker&) = default;
+};
+
+/// any stream → run: start. The payload is the input (JSON). Idempotent by the target's id: a run of the same
+/// workflow, tenant and input is attached to, and its end told also when it has ended already; an id that
+/// another run has is answered by RunEnded{refused, run_exists}.
+struct RunStartRequested {
+  std::string workflow;
+  std::string version;  // empty: whichever is the newest at each activation; better name one
+  std::string tenant, user, session;
+  std::string history_root, effect_root;  // empty: the run's own id (J17)
+  std::vector<RunAsker> askers;           // empty: the sender, under the message's correlation
+  StreamId continues;                     // the run that goes on as this one; else none
+  friend bool operator==(const RunStartRequested&, const RunStartRequested&) = default;
+};
+
+/// How a run ended, for whoever asked for it. Stored.
+enum class RunEnd : std::uint8_t {
+  completed = 0,
+  failed = 1,
+  cancelled = 2,
+  terminated = 3,
+  refused = 4,  // it was never started: `code` and `message` say why
+};
+constexpr std::string_view name_of(RunEnd end) {
+  switch (end) {
+    case RunEnd::completed:
+      return "completed";
+    case RunEnd::failed:
+      return "failed";
+    case RunEnd::cancelled:
+      return "cancelled";
+    case RunEnd::terminated:
+      return "terminated";
+    case RunEnd::refused:
+      return "refused";
+  }
+  return "unknown";
+}
+
+/// run → who asked for it. The payload is the result (completed), or the details of another end (JSON with
+/// "message"; of a terminated run the reason as text). To one that asked after the end it comes without: then
+/// `result` says where in the records of `run` it stands.
+struct RunEnded {
+  RunEnd how = RunEnd::completed;
+  base::Code code = base::Code::ok;
+  FailureSide side = FailureSide::user;
+  StreamId run;  // the last one, if the run that was started went on as others
+  PayloadRef result;
+  std::string message;  // refused: why, without user content
+  friend bool operator==(const RunEnded&, const RunEnded&) = default;
+};
+
+/// run → the run that it went on as: one of its unread signals, or one that came for it later. In order.
+struct RunSignalled {
+  std::string name;
+  friend bool operator==(const RunSignalled&, const RunSignalled&) = default;
+};
+
+/// parent → child, or a run → the one that it went on as: end. The payload is the reason (text).
+struct RunStopRequested {
+  bool terminate = false;  // at once, without its workflow; else it is cancelled and may clean up
+  friend bool operator==(const RunStopRequested&, const RunStopRequested&) = default;
+};
+
+/// run → the one that it went on as: these want to hear of the end too.
+struct RunAwaited {
+  std::vector<RunAsker> askers;
+  friend bool operator==(const RunAwaited&, const RunAwaited&) = default;
+};
+
 using AnyMessageBody =
     std::variant<LeaseRequested, LeaseCancelled, LeaseReserved, LeaseGranted, LeaseRefused, LeaseQueued,
                  LeaseExpiring, LeaseKept, LeaseReturned, LeaseEnded, ReservationFreed, ApprovalRequested,
-                 ApprovalWithdrawn, ApprovalDecided, OutcomeAsked, OutcomeDecided>;
+                 ApprovalWithdrawn, ApprovalDecided, OutcomeAsked, OutcomeDecided, RunStartRequested,
+                 RunEnded, RunSignalled, RunStopRequested, RunAwaited>;
 using MessageBody = OneOf<AnyMessageBody>;
 
 /// A message on its way. (source, target) pairs are in order of (source_seq, index).

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "engine/run/codec/wire_inside.h"
+#include "engine/run/codec/wire_kin.h"
 #include "engine/run/codec/wire_outside.h"
 
 namespace sandglass::engine::run::codec {

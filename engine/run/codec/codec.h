@@ -15,7 +15,7 @@
 namespace sandglass::engine::run::codec {
 
 /// Changes with every change of State's shape.
-inline constexpr std::uint32_t kStateVersion = 4;
+inline constexpr std::uint32_t kStateVersion = 5;
 
 struct RunCodec {
   static engine::codec::EncodedEvent encode(const Event& event);

@@ -71,6 +71,20 @@ class Io {
   }
   void io(Exchange& exchange) { io(exchange.target, exchange.kind, exchange.queue_position); }
   void io(Lease& lease) { io(lease.pool, lease.sandbox, lease.token, lease.returning); }
+  void io(Child& child) {
+    io(child.run, child.workflow, child.policy, child.cancel_requested, child.started_ms);
+  }
+  void io(core::RunAsker& asker) { io(asker.stream, asker.correlation); }
+  void io(std::vector<core::RunAsker>& askers) {
+    std::uint64_t size = askers.size();
+    archive_(size);
+    if constexpr (Archive::is_loading::value) {
+      askers.clear();
+      for (std::uint64_t i = 0; i < size; ++i) io(askers.emplace_back());
+    } else {
+      for (core::RunAsker& asker : askers) io(asker);
+    }
+  }
   void io(UnreadSignal& signal) { io(signal.name, signal.payload); }
 
   template <class Map>
@@ -116,6 +130,7 @@ struct Saved {
     io.io(s.steps, s.timers, s.operations, s.settled_operations, s.exchanges, s.leases, s.signals,
           s.last_signal, s.patched);
     io.io(s.updates, s.last_update, s.attributes);
+    io.io(s.children, s.askers, s.continues, s.successor);
   }
 };
 

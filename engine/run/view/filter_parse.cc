@@ -323,16 +323,18 @@ class Parser {
     }
     if (node.field.type != Type::text && node.field.type != Type::any) return wrong(at, expected(node.field));
     if (node.field.field == Field::status && node.op != Op::starts_with && !is_status(text)) {
-      return wrong(at, "there is no status \"" + text +
-                           "\"; there are running, completed, failed, cancelled, terminated, stuck");
+      return wrong(at,
+                   "there is no status \"" + text +
+                       "\"; there are running, completed, failed, cancelled, terminated, stuck, continued");
     }
     node.values.emplace_back(std::move(text));
     return {};
   }
 
   static bool is_status(const std::string& text) {
-    for (const RunStatus status : {RunStatus::running, RunStatus::completed, RunStatus::failed,
-                                   RunStatus::cancelled, RunStatus::terminated, RunStatus::stuck}) {
+    for (const RunStatus status :
+         {RunStatus::running, RunStatus::completed, RunStatus::failed, RunStatus::cancelled,
+          RunStatus::terminated, RunStatus::stuck, RunStatus::continued}) {
       if (name_of(status) == text) return true;
     }
     return false;

@@ -127,7 +127,7 @@ bool RunView::projects(const Event& event) {
                                     std::is_same_v<E, RunFailed> || std::is_same_v<E, RunCancelled> ||
                                     std::is_same_v<E, RunTerminated> || std::is_same_v<E, RunStuck> ||
                                     std::is_same_v<E, RunResumed> || std::is_same_v<E, CancelRequested> ||
-                                    std::is_same_v<E, PhaseSet>;
+                                    std::is_same_v<E, PhaseSet> || std::is_same_v<E, RunContinued>;
         constexpr bool kQuestions =
             std::is_same_v<E, OperationUnknown> || std::is_same_v<E, OperationProbed> ||
             std::is_same_v<E, OperationDecided> || std::is_same_v<E, OperationSettled> ||

@@ -1,9 +1,12 @@
 #include "engine/server/compose/hello.h"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "engine/dispatch/function_activity.h"
 #include "engine/workflow/context.h"
@@ -19,6 +22,7 @@ using workflow::Json;
 using workflow::Task;
 
 constexpr std::int64_t kMostGreetings = 10'000;
+constexpr std::int64_t kMostRounds = 1000;
 constexpr std::size_t kMostShown = 100;
 
 core::ActivityResult greet(const core::ActivityCall& call) {
@@ -73,21 +77,67 @@ run::Attributes attributes_of(const Json& json) {
   return attributes;
 }
 
+struct Wish {
+  std::string name = "world";
+  std::int64_t count = 1;
+  std::int64_t pause_ms = 0;
+  std::int64_t rounds = 1;
+  std::vector<std::string> each;
+  Json greetings = Json::array();  // of the rounds before
+};
+
+std::int64_t number_in(const Json& input, const char* key, std::int64_t usual) {
+  return input.contains(key) && input[key].is_number_integer() ? input[key].get<std::int64_t>() : usual;
+}
+
+Result<Wish> read_wish(const Json& input) {
+  Wish wish;
+  if (!input.is_object()) return wish;
+  if (input.contains("name") && input["name"].is_string()) wish.name = input["name"].get<std::string>();
+  wish.count = number_in(input, "count", 1);
+  wish.pause_ms = number_in(input, "pause_ms", 0);
+  wish.rounds = number_in(input, "rounds", 1);
+  if (input.contains("greetings") && input["greetings"].is_array()) wish.greetings = input["greetings"];
+  if (wish.count < 1 || wish.count > kMostGreetings || wish.pause_ms < 0 || wish.rounds < 1 ||
+      wish.rounds > kMostRounds) {
+    return base::fail(
+        Code::invalid_argument,
+        "hello takes a count from 1 to 10,000, rounds from 1 to 1,000 and a pause_ms of 0 or more");
+  }
+  if (!input.contains("each")) return wish;
+  const bool texts = input["each"].is_array() && input["each"].size() <= kMostShown &&
+                     std::ranges::all_of(input["each"], [](const Json& one) { return one.is_string(); });
+  if (!texts) return base::fail(Code::invalid_argument, "each must be a list of up to 100 names");
+  wish.each = input["each"].get<std::vector<std::string>>();
+  return wish;
+}
+
+void add_greeting(Wish& wish, Json greeting) {
+  wish.greetings.push_back(std::move(greeting));
+  if (wish.greetings.size() > kMostShown) wish.greetings.erase(wish.greetings.begin());
+}
+
+/// A child run each, with the same wish otherwise.
+Task<Result<Json>> greet_each(Context& ctx, Wish wish, Json input) {
+  input.erase("each");
+  std::vector<workflow::Branch<Result<Json>>> branches;
+  for (const std::string& name : wish.each) {
+    input["name"] = name;
+    branches.push_back([input](Context& branch) { return branch.child("each", "hello", input); });
+  }
+  for (auto& greeted : co_await ctx.all<Result<Json>>(std::move(branches))) {
+    if (!greeted) co_return std::unexpected(greeted.error());
+    for (Json& greeting : (*greeted)["greetings"]) add_greeting(wish, std::move(greeting));
+  }
+  co_return Json{{"greetings", std::move(wish.greetings)}};
+}
+
 Task<Result<Json>> hello(Context& ctx, Json input) {
   const bool is_object = input.is_object();
-  const std::string name = is_object && input.contains("name") && input["name"].is_string()
-                               ? input["name"].get<std::string>()
-                               : "world";
-  const auto number = [&](const char* key, std::int64_t usual) {
-    return is_object && input.contains(key) && input[key].is_number_integer() ? input[key].get<std::int64_t>()
-                                                                              : usual;
-  };
-  const std::int64_t count = number("count", 1);
-  const std::int64_t pause_ms = number("pause_ms", 0);
-  if (count < 1 || count > kMostGreetings || pause_ms < 0) {
-    co_return base::fail(Code::invalid_argument,
-                         "hello takes a count from 1 to 10,000 and a pause_ms of 0 or more");
-  }
+  Result<Wish> read = read_wish(input);
+  if (!read) co_return std::unexpected(read.error());
+  Wish wish = std::move(*read);
+  if (!wish.each.empty()) co_return co_await greet_each(ctx, std::move(wish), std::move(input));
   const std::string workers = text_of(input, "activity");
   const std::string activity = workers.empty() ? "hello.greet" : workers;
   const run::StepOptions options =
@@ -96,10 +146,10 @@ Task<Result<Json>> hello(Context& ctx, Json input) {
     if (auto set = ctx.set_attributes(attributes_of(input["attributes"])); !set)
       co_return std::unexpected(set.error());
   }
-  Json greetings = Json::array();
   std::int64_t greeted = 0;
-  const auto progress = ctx.on_query(
-      "progress", [&](const Json&) -> Result<Json> { return Json{{"greeted", greeted}, {"count", count}}; });
+  const auto progress = ctx.on_query("progress", [&](const Json&) -> Result<Json> {
+    return Json{{"greeted", greeted}, {"count", wish.count}};
+  });
   const auto also = ctx.on_update(
       "greet",
       [](const Json& who) -> base::Status {
@@ -108,25 +158,28 @@ Task<Result<Json>> hello(Context& ctx, Json input) {
       },
       [&](Context& inner, Json who) -> Task<Result<Json>> {
         auto greeting = co_await inner.step("greet", "hello.greet", Json{{"name", std::move(who)}});
-        if (greeting) greetings.push_back(*greeting);
+        if (greeting) add_greeting(wish, *greeting);
         co_return greeting;
       });
   const auto step_input = [&](std::int64_t i) {
-    Json value{{"name", name}, {"number", i}};
+    Json value{{"name", wish.name}, {"number", i}};
     if (is_object && input.contains("ms")) value["ms"] = input["ms"];
     return value;
   };
-  for (std::int64_t i = 1; i <= count; ++i) {
+  for (std::int64_t i = 1; i <= wish.count; ++i) {
     auto greeting = co_await ctx.step("greet", activity, step_input(i), options);
     if (!greeting) co_return std::unexpected(greeting.error());
-    greetings.push_back(std::move(*greeting));
+    add_greeting(wish, std::move(*greeting));
     greeted = i;
-    if (greetings.size() > kMostShown) greetings.erase(greetings.begin());
-    if (pause_ms == 0 || i == count) continue;
-    if (auto slept = co_await ctx.sleep(pause_ms); !slept) co_return std::unexpected(slept.error());
+    if (wish.pause_ms == 0 || i == wish.count) continue;
+    if (auto slept = co_await ctx.sleep(wish.pause_ms); !slept) co_return std::unexpected(slept.error());
   }
   if (auto done = co_await ctx.updates_done(); !done) co_return std::unexpected(done.error());
-  co_return Json{{"greetings", std::move(greetings)}};
+  if (wish.rounds == 1) co_return Json{{"greetings", std::move(wish.greetings)}};
+  input["rounds"] = wish.rounds - 1;
+  input["greetings"] = std::move(wish.greetings);
+  const auto refused = co_await ctx.continue_as_new(std::move(input));
+  co_return std::unexpected(refused.error());
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ void ScheduledRuns::stop(const core::StreamId& run, bool terminate) {
                   .on_reply = nullptr});
 }
 
-/// Each durable record may be the one that ends it.
+/// Each durable record may be the one that ends it, or says as which run it goes on.
 void ScheduledRuns::await(const core::StreamId& run, std::uint64_t from_seq, core::ActivityDone done) {
   engine_.follow(
       run, from_seq, kRecordsAtOnce,
@@ -126,6 +126,7 @@ void ScheduledRuns::look(const core::StreamId& run, core::ActivityDone done) {
   engine_.read(run, [this, run, done = std::move(done)](base::Result<shard::StreamRead> read) mutable {
     if (!read) return done(failed(read.error(), true));
     const auto& state = static_cast<const core::StateOf<run::State>&>(*read->state).value;
+    if (state.status == run::RunStatus::continued) return await(state.successor, 1, std::move(done));
     const auto how = end_of(state.status);
     if (!how) return await(run, read->head + 1, std::move(done));
     core::ActivityResult result;

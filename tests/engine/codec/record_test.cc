@@ -260,7 +260,26 @@ TEST(Messages, EveryBodyComesBackEqual) {
                          .sent_ms = 5,
                          .unknown_ms = 6,
                          .input = {.seq = 7, .slot = 1, .size = 8, .digest = digest}},
-      core::OutcomeDecided{.arguments = digest, .verdict = core::OutcomeVerdict::again, .by = "ann"}};
+      core::OutcomeDecided{.arguments = digest, .verdict = core::OutcomeVerdict::again, .by = "ann"},
+      core::RunStartRequested{.workflow = "w",
+                              .version = "2",
+                              .tenant = "x",
+                              .user = "u",
+                              .session = "s",
+                              .history_root = "h",
+                              .effect_root = "e",
+                              .askers = {{StreamId::named(StreamKind::schedule, "s"), "fire 1"},
+                                         {StreamId::named(StreamKind::run, "p"), "0/child#0"}},
+                              .continues = StreamId::named(StreamKind::run, "before")},
+      core::RunEnded{.how = core::RunEnd::failed,
+                     .code = base::Code::step_failed,
+                     .side = core::FailureSide::platform,
+                     .run = StreamId::named(StreamKind::run, "a"),
+                     .result = {.seq = 7, .slot = 1, .size = 8, .digest = digest},
+                     .message = "m"},
+      core::RunSignalled{.name = "s"},
+      core::RunStopRequested{.terminate = true},
+      core::RunAwaited{.askers = {{StreamId::named(StreamKind::run, "p"), "0/child#0"}}}};
   ASSERT_EQ(bodies.size(), std::variant_size_v<core::AnyMessageBody>);
   std::set<std::uint32_t> types;
   for (const core::MessageBody& body : bodies) {

@@ -131,6 +131,8 @@ TEST(RunDescriber, KnowsEveryFieldOfEveryEventOfTheStateAndOfEveryMessage) {
   check(std::type_identity<run::Operation>{});
   check(std::type_identity<run::Exchange>{});
   check(std::type_identity<run::Lease>{});
+  check(std::type_identity<run::Child>{});
+  check(std::type_identity<core::RunAsker>{});
   check(std::type_identity<run::UnreadSignal>{});
   check(std::type_identity<run::StepOptions>{});
   check(std::type_identity<run::OperationOptions>{});
