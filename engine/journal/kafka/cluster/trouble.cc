@@ -58,7 +58,13 @@ Meaning meaning_of(rd_kafka_resp_err_t error) {
 }  // namespace
 
 base::Error error_of(rd_kafka_resp_err_t error, const std::string& doing, const std::string& detail) {
-  const Meaning meaning = meaning_of(error);
+  Meaning meaning = meaning_of(error);
+  // Whether a plain port that is spoken to in TLS fails the handshake or just hangs up is a matter of chance.
+  if (meaning.code == base::Code::brokers_unreachable && detail.find("SSL routines") != std::string::npos) {
+    meaning.what =
+        "no encrypted connection comes about: check the bootstrap servers, whether that port speaks TLS, and "
+        "security.protocol";
+  }
   return {meaning.code,
           "Kafka: could not " + doing + ": " + meaning.what + (detail.empty() ? "" : " (" + detail + ")")};
 }
