@@ -15,6 +15,7 @@ FIRST_UID = 2**19 - 256
 EGRESS, EFFECT, ENGINE, STRANGER = FIRST_UID, FIRST_UID + 1, FIRST_UID + 2, 12345
 UIDS = {"egress": EGRESS, "effect": EFFECT, "engine": ENGINE}
 BOUND = pathlib.Path("/run/sandglass/data")
+ZONES = "/usr/share/zoneinfo"
 PARTS = {"journal", "blobs", "run", "tokens", "lock"}  # what the engine may write
 SECRETS = ("format", "keys/tenant", "tokens/operator", "journal/CURRENT")
 MACHINE, BAD_FOLDER = 10, 8
@@ -119,13 +120,16 @@ class AsRoot(Case):
         for point, options in mounts_of(engine):
             with self.subTest(point):
                 below = pathlib.Path(point).relative_to(BOUND) if point.startswith(str(BOUND)) else None
-                self.assertTrue(below is not None or point in ("/", "/proc") or point.startswith("/dev/"), point)
+                self.assertTrue(below is not None or point in ("/", "/proc", ZONES) or point.startswith("/dev/"), point)
                 may_write = point.startswith("/dev/") or (below is not None and str(below) in PARTS)
                 self.assertEqual("ro" not in options, may_write, options)
                 self.assertIn("nosuid", options)
         looks = {path: inside.call(lambda path=path: os.listdir(path) and "seen", mounts_of=engine, uid=ENGINE)
-                 for path in ("/etc", "/root", "/home", "/usr", "/opt", "/var", "/sys", "/srv")}
+                 for path in ("/etc", "/root", "/home", "/usr/bin", "/usr/lib", "/opt", "/var", "/sys", "/srv")}
         self.assertEqual(set(looks.values()), {"FileNotFoundError"}, looks)
+        # Time zones, which schedules ask for, and nothing beside them.
+        beside = [inside.call(lambda path=path: os.listdir(path), mounts_of=engine, uid=ENGINE) for path in ("/usr", "/usr/share")]
+        self.assertEqual(beside, [["share"], ["zoneinfo"]])
         # Not even root finds it there: it is not hidden by rights, it is not there.
         self.assertEqual(inside.call(canary.read_text, mounts_of=engine), "FileNotFoundError")
         self.assertEqual(inside.call(lambda: sorted(os.listdir(BOUND)), mounts_of=engine, uid=ENGINE),
