@@ -9,6 +9,7 @@ import unittest
 
 from harness.case import Case
 from harness.main_job import Job
+from harness.waiting import wait_until
 
 FOLDER = pathlib.Path(sys.argv[1])
 
@@ -42,9 +43,24 @@ class Record(Case):
         self.cli.must("token", "create", "guest", "--role", "user")
         self.cli.must("token", "revoke", "guest")
 
+    def family(self):
+        """Child runs, runs that go on as others, attributes, an update, and a schedule."""
+        family = self.cli.must("start", "hello", "--input", json.dumps(
+            {"people": ["Ann", "Bob"], "rounds": 2, "attributes": {"order": "A-17"}})).value["run_id"]
+        self.cli.must("watch", family)
+        updated = self.cli.must("start", "hello", "--input", json.dumps({"count": 2, "pause_ms": 300})).value["run_id"]
+        self.cli.must("update", updated, "greet", "--input", '"Cleo"')
+        self.cli.must("watch", updated)
+        self.cli.must("schedule", "create", "hourly", "--cron", "0 * * * *", "--zone", "Europe/Berlin", "--workflow", "hello")
+        self.cli.must("schedule", "trigger", "hourly")
+        wait_until(lambda: self.cli.must("schedule", "show", "hourly").value["started"] == 1, "the fire")
+        wait_until(lambda: not self.cli.must("schedule", "show", "hourly").value["open"], "its end")
+        self.cli.must("schedule", "pause", "hourly")
+
     def test_record(self):
         self.jobs()
         self.small_runs()
+        self.family()
         self.server_of_record_stopped()
         streams = collections.Counter()
         FOLDER.mkdir(parents=True)
