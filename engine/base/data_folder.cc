@@ -89,6 +89,12 @@ Status check_contents(const std::string& path) {
     const bool is_half_made = name.starts_with("format.") && name.ends_with(".new");
     if (!is_half_made && std::ranges::find(kBeforeFormat, name) == std::end(kBeforeFormat)) foreign = name;
   }
+  if (is_ours && access((path + "/unfinished").c_str(), F_OK) == 0) {
+    return fail(Code::folder_version, "the data folder " + path +
+                                          " was being restored from a backup, or is one, and is not whole; "
+                                          "restore it again (`sandglass backup restore`), or choose another "
+                                          "folder with --data");
+  }
   if (is_ours) {
     return fail(Code::folder_version, "the data folder " + path +
                                           " has a journal or keys but no file 'format'; "

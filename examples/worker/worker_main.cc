@@ -79,9 +79,14 @@ int main(int argc, char** argv) {
   std::string log;
   std::string queue;
   CLI::App app("Greets for the workflow hello");
-  app.add_option("--socket", options.connect.socket, "the engine's socket: DATA/run/api.sock");
-  app.add_option("--address", options.connect.address, "or its address, 127.0.0.1:7233");
-  app.add_option("--token-file", token_file, "a token with the role worker")->required();
+  auto* engine = app.add_option_group("engine", "where the engine is");
+  engine->add_option("--socket", options.connect.socket, "its socket: DATA/run/api.sock")
+      ->check(CLI::ExistingPath);
+  engine->add_option("--address", options.connect.address, "or its address, 127.0.0.1:7233");
+  engine->require_option(1);
+  app.add_option("--token-file", token_file, "a token with the role worker")
+      ->required()
+      ->check(CLI::ExistingFile);
   app.add_option("--capacity", options.capacity, "steps at a time");
   app.add_option("--grace-ms", options.grace_ms, "how long a polite stop waits");
   app.add_option("--queue", queue, "whose steps; else those of the activity");

@@ -75,6 +75,11 @@ base::Status end(const std::string& folder) {
   return sync_disk(folder);
 }
 
+/// Of all fields but the hash itself, in their order.
+std::string hash_of(const ordered_json& facts) {
+  return base::sha256(facts.dump(-1, ' ', true, ordered_json::error_handler_t::replace)).hex();
+}
+
 ordered_json to_json(const Facts& facts, const std::string& list) {
   ordered_json out = {{"sandglass_backup", kFormat},  {"data_folder", facts.data_folder},
                       {"folder_id", facts.folder_id}, {"journal", facts.journal},
@@ -86,6 +91,7 @@ ordered_json to_json(const Facts& facts, const std::string& list) {
     out["heads"].push_back(
         {{"partition", head.partition}, {"sequence", head.sequence}, {"chain", head.chain.hex()}});
   }
+  out["sha256"] = hash_of(out);
   return out;
 }
 
@@ -106,12 +112,15 @@ base::Result<Described> read_facts(const std::string& backup) {
   if (!text)
     return base::fail(Code::not_found, "there is no backup in " + backup + ": " + text.error().message);
   try {
-    const auto json = nlohmann::json::parse(*text);
+    auto json = ordered_json::parse(*text);
     if (const int format = json.at("sandglass_backup").get<int>(); format != kFormat) {
       return base::fail(Code::format_unknown, "the backup in " + backup + " has format " +
                                                   std::to_string(format) + ", this program reads " +
                                                   std::to_string(kFormat));
     }
+    const std::string hash = json.at("sha256");
+    json.erase("sha256");
+    if (hash != hash_of(json)) return base::fail(Code::record_damaged, path + " is damaged: it was changed");
     Described read{.facts = {.data_folder = json.at("data_folder"),
                              .folder_id = json.at("folder_id"),
                              .journal = json.at("journal"),
@@ -129,8 +138,8 @@ base::Result<Described> read_facts(const std::string& backup) {
           {.partition = head.at("partition"), .sequence = head.at("sequence"), .chain = *chain});
     }
     return read;
-  } catch (const nlohmann::json::exception& error) {
-    return base::fail(Code::record_damaged, path + " is damaged: " + error.what());
+  } catch (const nlohmann::json::exception&) {
+    return base::fail(Code::record_damaged, path + " is damaged: it lacks what a backup says of itself");
   }
 }
 
@@ -224,6 +233,12 @@ base::Result<Facts> copy_back(const std::string& backup, const std::string& to, 
   if (!found) return std::unexpected(found.error());
   if (auto same = same_files(backup, read->second, found->files); !same) return std::unexpected(same.error());
   return std::move(read->first);
+}
+
+void give_up(const std::string& restored) {
+  std::error_code ignored;
+  if (exists(restored + "/" + kUnfinished) && !exists(restored + "/format"))
+    fs::remove_all(restored, ignored);
 }
 
 base::Status open_for_servers(const std::string& restored) {

@@ -62,5 +62,7 @@ std::string data_of(const std::string& backup);
 base::Result<Facts> copy_back(const std::string& backup, const std::string& to, bool beside_original);
 /// Makes it a data folder.
 base::Status open_for_servers(const std::string& restored);
+/// Takes back what copy_back has begun and not ended; nothing else.
+void give_up(const std::string& restored);
 
 }  // namespace sandglass::replay_tools::backup

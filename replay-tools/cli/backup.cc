@@ -149,20 +149,32 @@ Outcome backup_verify(Session& session, const HistoryAdapters& adapters, const B
   return base::Exit::ok;
 }
 
+namespace {
+
+base::Result<Facts> restore(const HistoryAdapters& adapters, const BackupArgs& args, const std::string& to) {
+  auto facts = backup::copy_back(absolute(args.folder), to, args.beside_original);
+  if (!facts) return facts;
+  const auto read = read_journal(adapters, to + "/journal");
+  if (!read) return std::unexpected(read.error());
+  if (auto same = same_journal(*facts, *read); !same) return std::unexpected(same.error());
+  if (auto opened = backup::open_for_servers(to); !opened) return std::unexpected(opened.error());
+  return facts;
+}
+
+}  // namespace
+
 Outcome backup_restore(Session& session, const HistoryAdapters& adapters, const BackupArgs& args) {
   auto to = session.folder();
   if (!to) return std::unexpected(to.error());
-  auto facts = backup::copy_back(absolute(args.folder), *to, args.beside_original);
-  if (!facts) return std::unexpected(facts.error());
-  const auto read = read_journal(adapters, *to + "/journal");
-  if (!read) return std::unexpected(read.error());
-  if (auto same = same_journal(*facts, *read); !same) return std::unexpected(same.error());
-  if (auto opened = backup::open_for_servers(*to); !opened) return std::unexpected(opened.error());
-  print(
-      session, "restored to", *facts, *to,
-      "what was done since then is not in it: runs that were open go on from there, and do that again under "
-      "the same keys. Look at `" +
-          session.hint("list --status running") + "` before you let people in");
+  auto facts = restore(adapters, args, *to);
+  if (!facts) {
+    backup::give_up(*to);
+    return std::unexpected(facts.error());
+  }
+  print(session, "restored to", *facts, *to,
+        "what was done since then is not in it: as soon as a server starts on it, runs that were open go on "
+        "from there, and do that again under the same keys. `" +
+            session.hint("audit log") + "` reads it without starting one");
   return base::Exit::ok;
 }
 

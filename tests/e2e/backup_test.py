@@ -114,14 +114,16 @@ class Backup(Case):
                 name = str(path.relative_to(data)) if path.is_relative_to(data) else path.name
                 self.refuses(FOLDER, name, "backup", "verify", self.backup)
                 self.refuses(FOLDER, name, "backup", "restore", self.backup, "--beside-original", cli=self.restored)
+                self.assertFalse(pathlib.Path(self.restored.data).exists(), "half a folder is left")
                 if bad is not None:
                     path.unlink()
                 path.write_bytes(kept)
         (data / "journal" / "more").write_text("")
         self.refuses(FOLDER, "journal/more does not belong to it", "backup", "verify", self.backup)
         (data / "journal" / "more").unlink()
-        for text in ("", "{}", '{"sandglass_backup": 1}', "[" * 100):
-            kept = (self.backup / "backup").read_text()
+        kept = (self.backup / "backup").read_text()
+        for text in ("", "{}", '{"sandglass_backup": 1}', "[" * 100, kept.replace('"records": ', '"records": 9'),
+                     kept.replace(str(self.data), str(self.folder / "elsewhere"))):
             (self.backup / "backup").write_text(text)
             self.refuses(FOLDER, f"{self.backup}/backup is damaged", "backup", "verify", self.backup)
             (self.backup / "backup").write_text(kept)
@@ -158,7 +160,7 @@ class Backup(Case):
         (target / "format").unlink()
         (target / "unfinished").write_text("")
         report = self.server(target, start=False).start()
-        self.assertIn("no file 'format'", report)
+        self.assertIn("was being restored", report)
         self.restore()
         self.refuses(REFUSED, "exists", "backup", "restore", self.backup, "--beside-original", cli=self.restored)
 

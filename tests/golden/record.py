@@ -46,7 +46,7 @@ class Record(Case):
     def family(self):
         """Child runs, runs that go on as others, attributes, an update, and a schedule."""
         family = self.cli.must("start", "hello", "--input", json.dumps(
-            {"people": ["Ann", "Bob"], "rounds": 2, "attributes": {"order": "A-17"}})).value["run_id"]
+            {"each": ["Ann", "Bob"], "rounds": 2, "attributes": {"order": "A-17"}})).value["run_id"]
         self.cli.must("watch", family)
         updated = self.cli.must("start", "hello", "--input", json.dumps({"count": 2, "pause_ms": 300})).value["run_id"]
         self.cli.must("update", updated, "greet", "--input", '"Cleo"')
