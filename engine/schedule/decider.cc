@@ -130,6 +130,12 @@ class Turn {
       return base::fail(base::Code::quota_exceeded, "schedule " + state_.definition.name + " has " +
                                                         std::to_string(kMostBackfills) +
                                                         " backfills under way");
+    if (is_too_much(command)) {
+      return base::fail(base::Code::invalid_argument,
+                        "the schedule has more than " + std::to_string(kMostBackfilled) +
+                            " moments in that time, and as many runs would begin; name a shorter time, or "
+                            "several one after the other");
+    }
     emit(BackfillAsked{state_.last_number + 1, command.from_ms, command.to_ms, command.by});
     return {};
   }
@@ -154,6 +160,17 @@ class Turn {
   }
 
  private:
+  /// Counted by the hours of UTC: how many there are in all is the same.
+  bool is_too_much(const BackfillSchedule& command) const {
+    const auto calendar = Calendar::make(state_.definition.timing);
+    if (!calendar) return false;  // it was checked when it came
+    std::size_t moments = 0;
+    for (auto at = calendar->next(UtcZone(), command.from_ms - 1); at && *at <= command.to_ms;
+         at = calendar->next(UtcZone(), *at)) {
+      if (++moments > kMostBackfilled) return true;
+    }
+    return false;
+  }
   bool exists() const { return state_.stage == Stage::active || state_.stage == Stage::paused; }
   static std::unexpected<base::Error> missing() {
     return base::fail(base::Code::not_found, "there is no such schedule; `sandglass schedule list` has them");

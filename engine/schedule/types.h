@@ -56,6 +56,7 @@ inline constexpr std::size_t kLongestName = 64;
 inline constexpr std::uint32_t kMostBuffered = 100;
 inline constexpr std::size_t kMostRunning = 100;
 inline constexpr std::size_t kMostBackfills = 8;
+inline constexpr std::size_t kMostBackfilled = 10'000;  // moments of one of them
 inline constexpr std::size_t kRecentKept = 20;
 
 struct Definition {

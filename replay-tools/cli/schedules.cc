@@ -250,7 +250,8 @@ Outcome schedule_backfill(Session& session, const ScheduleArgs& args) {
   if (!client) return std::unexpected(client.error());
   request.set_request_id(id_or_new(args.request_id));
   request.set_name(args.name);
-  return changed(session, (*client)->backfill_schedule(request), args, "is backfilled");
+  return changed(session, (*client)->backfill_schedule(request), args,
+                 "is being backfilled; `schedule show` says how far, `schedule delete` stops it");
 }
 
 Outcome schedule_list(Session& session, const ScheduleArgs& args) {

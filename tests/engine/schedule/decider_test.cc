@@ -263,6 +263,9 @@ TEST(Schedule, ABackfillRunsEachMomentOfItsTimeInOrder) {
   ASSERT_TRUE(world.give(PauseSchedule{"ann"}));
   EXPECT_EQ(world.give(BackfillSchedule{kStart, kStart + 1, "ann"}).error().code,
             base::Code::invalid_argument);
+  const auto most = static_cast<std::int64_t>(kMostBackfilled);
+  EXPECT_EQ(world.give(BackfillSchedule{kStart - (most + 1) * kTick, kStart - kTick, "ann"}).error().code,
+            base::Code::invalid_argument);
   ASSERT_TRUE(world.give(BackfillSchedule{kStart - 50 * kTick, kStart - kTick, "ann"}));
   world.settle();
   for (int i = 0; i < 100 && !world.state.open.empty(); ++i) {
