@@ -68,6 +68,14 @@ base::Result<Gate::Pass> Gate::admit(std::optional<std::string_view> authorizati
   return Pass(this, streams, *std::move(caller));
 }
 
+base::Status Gate::still_valid(const identity::Caller& caller) const {
+  const std::lock_guard lock(mutex_);
+  if (!identities_) return base::fail(Code::unavailable, reason_);
+  const auto token = identities_->tokens.find(caller.token_name);
+  if (token != identities_->tokens.end() && token->second.revoked_ms == 0) return {};
+  return base::fail(Code::unauthenticated, "the token " + caller.token_name + " was revoked meanwhile");
+}
+
 void Gate::leave(bool streams) {
   (streams ? streams_ : calls_).fetch_sub(1);
 }

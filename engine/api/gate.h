@@ -53,6 +53,8 @@ class Gate {
     ~Pass() {
       if (gate_ != nullptr) gate_->leave(streams_);
     }
+    /// What was open before its token was revoked ends with the next message: unauthenticated then.
+    base::Status still_valid() const { return gate_->still_valid(caller); }
 
    private:
     friend class Gate;
@@ -75,6 +77,7 @@ class Gate {
 
  private:
   void leave(bool streams);
+  base::Status still_valid(const identity::Caller& caller) const;
   base::Result<identity::Caller> identify(std::optional<std::string_view> authorization) const;
 
   GateLimits limits_;

@@ -68,6 +68,7 @@ class Puller final : public grpc::ServerWriteReactor<Message> {
         return this->Finish(to_status(next.error()));
       }
       if (!*next) return this->Finish(grpc::Status::OK);
+      if (const auto valid = pass_.still_valid(); !valid) return this->Finish(to_status(valid.error()));
       message_ = std::move(**next);
       this->StartWrite(&message_);
     });

@@ -236,6 +236,7 @@ class WorkerCall final : public Reactor {
 
   void OnReadDone(bool ok) override {
     if (!ok) return outbox_->finish(grpc::Status::OK);
+    if (auto valid = pass_.still_valid(); !valid) return outbox_->finish(to_status(valid.error()));
     if (auto taken = take(); !taken) return outbox_->finish(to_status(taken.error()));
     message_.Clear();
     StartRead(&message_);

@@ -9,6 +9,7 @@ import unittest
 
 from harness import places
 from harness.case import Case
+from harness.command_line import CommandLine
 from harness.waiting import wait_until
 
 
@@ -95,6 +96,22 @@ class Workers(Case):
         self.assertIn("carry out steps", refused.stderr.read())
         noted = self.cli.must("audit", "refusals").values
         self.assertIn("somebody", [each["token"] for each in noted])
+
+    def test_a_revoked_token_ends_what_is_open_with_it(self):
+        self.serve()
+        revoked = self.worker()
+        run = self.begin(count=1000, ms=20)
+        wait_until(lambda: self.attempts("end").total() >= 3, "steps")
+        guest = self.cli.must("token", "create", "guest", "--role", "operator").value["token"]
+        watching = CommandLine(self.data, {"SANDGLASS_TOKEN": guest}).begin("watch", run)
+        self.addCleanup(watching.communicate)
+        self.addCleanup(watching.kill)
+        watching.stdout.readline()
+        self.cli.must("token", "revoke", "guest")
+        self.assertEqual(watching.wait(timeout=30), 5)
+        self.cli.must("token", "revoke", "greeter")
+        self.assertEqual(revoked.wait(timeout=30), 1)
+        self.assertIn("revoked", revoked.stderr.read())
 
     def test_steps_go_on_over_kills_of_the_engine_and_each_happens_once(self):  # FR-74, J8
         server = self.serve()

@@ -46,7 +46,9 @@ TEST(Gate, OnlyAValidTokenPassesAndTheOthersAreCounted) {
   EXPECT_EQ(counters.unauthenticated, 7U);
   EXPECT_EQ(counters.denied, 1U);
   EXPECT_EQ(counters.admitted, 1U);
+  EXPECT_TRUE(pass->still_valid());
   gate.set_identities(with_token(static_cast<identity::Roles>(Role::operator_), 5));
+  EXPECT_EQ(pass->still_valid().error().code, Code::unauthenticated);
   EXPECT_EQ(gate.admit("Bearer " + kToken, Call::status, false).error().code, Code::unauthenticated);
 }
 
