@@ -73,12 +73,24 @@ class Follower {
       if (detached_) return detached();
       if (!status && begins_soon(status.error())) continue;
       if (!status) return std::unexpected(status.error());
+      if (auto known = know_end(); !known) return std::unexpected(known.error());
       if (last_.status() != api::RUN_STATUS_CONTINUED) return ended();
       if (auto next = go_on(); !next) return std::unexpected(next.error());
     }
   }
 
  private:
+  /// Whoever begins behind a run's last record was shown none that says how it ended.
+  base::Status know_end() {
+    if (last_.run_id() == options_.run_id) return {};
+    api::GetRunRequest request;
+    request.set_run_id(options_.run_id);
+    auto run = client_.get_run(request);
+    if (!run) return std::unexpected(run.error());
+    last_ = std::move(*run->mutable_summary());
+    return {};
+  }
+
   /// The run goes on as another one, which is followed from its start.
   base::Status go_on() {
     api::GetRunRequest request;

@@ -77,6 +77,13 @@ class Children(Case):
         self.cli.must("signal", chain[0], "late")
 
     # FR-69
+    def test_whoever_watches_from_behind_the_end_is_told_of_it(self):
+        for rounds in (1, 3):
+            run = self.hello({"rounds": rounds})
+            self.cli.must("watch", run)
+            told = self.cli.must("watch", run, "--from", 100, json_output=False)
+            self.assertIn("completed", told.output)
+
     def test_cancelling_a_run_cancels_its_children_and_terminating_reaches_them_too(self):
         run = self.hello({"each": ["Ann", "Bob"], "count": 2, "pause_ms": LONG})
         children = self.children(run, 2)
