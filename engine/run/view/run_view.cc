@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "engine/run/view/attributes.h"
+#include "engine/view/row_reader.h"
 
 namespace sandglass::engine::run::view {
 namespace {
@@ -17,36 +18,6 @@ std::uint64_t sort_of(std::int64_t started_ms) {
   return (static_cast<std::uint64_t>(core::StreamKind::run) << 56) |
          static_cast<std::uint64_t>(std::clamp<std::int64_t>(started_ms, 0, kGreatest));
 }
-
-void put_text(std::string& out, std::string_view text) {
-  tables::put_u32(out, static_cast<std::uint32_t>(text.size()));
-  out += text;
-}
-
-/// Takes fixed-width numbers and texts from the front; `ok` turns false at the first that is not there.
-struct Take {
-  std::string_view rest;
-  bool ok = true;
-
-  std::string_view bytes(std::size_t count) {
-    if (!ok || rest.size() < count) {
-      ok = false;
-      return {};
-    }
-    const std::string_view taken = rest.substr(0, count);
-    rest.remove_prefix(count);
-    return taken;
-  }
-  std::uint32_t u32() {
-    const std::string_view raw = bytes(4);
-    return ok ? tables::get_u32(raw) : 0;
-  }
-  std::int64_t i64() {
-    const std::string_view raw = bytes(8);
-    return ok ? static_cast<std::int64_t>(tables::get_u64(raw)) : 0;
-  }
-  std::string text() { return std::string(bytes(u32())); }
-};
 
 std::uint32_t questions_of(const State& state) {
   return static_cast<std::uint32_t>(std::ranges::count_if(
@@ -83,13 +54,13 @@ std::string encode_row(const RunRow& row) {
     tables::put_u64(out, static_cast<std::uint64_t>(time));
   }
   for (const std::string* text : {&row.workflow, &row.version, &row.tenant, &row.user, &row.session}) {
-    put_text(out, *text);
+    tables::put_text(out, *text);
   }
   return out;
 }
 
 base::Result<RunRow> decode_row(std::string_view value) {
-  Take take{value};
+  tables::RowReader take{value};
   RunRow row;
   const std::uint32_t version = take.u32();
   row.status = static_cast<RunStatus>(take.u32());

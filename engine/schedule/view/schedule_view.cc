@@ -3,6 +3,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "engine/view/row_reader.h"
+
 namespace sandglass::engine::schedule::view {
 namespace {
 
@@ -10,29 +12,6 @@ constexpr std::uint32_t kRowVersion = 1;
 
 /// Schedules share the visibility index with runs: the kind stands above what orders them.
 constexpr std::uint64_t kSort = static_cast<std::uint64_t>(core::StreamKind::schedule) << 56;
-
-struct Take {
-  std::string_view rest;
-  bool ok = true;
-
-  std::string_view bytes(std::size_t count) {
-    if (!ok || rest.size() < count) {
-      ok = false;
-      return {};
-    }
-    const std::string_view taken = rest.substr(0, count);
-    rest.remove_prefix(count);
-    return taken;
-  }
-  std::uint32_t u32() {
-    const std::string_view raw = bytes(4);
-    return ok ? tables::get_u32(raw) : 0;
-  }
-  std::int64_t i64() {
-    const std::string_view raw = bytes(8);
-    return ok ? static_cast<std::int64_t>(tables::get_u64(raw)) : 0;
-  }
-};
 
 bool is_listed(const State& state) {
   return state.stage == Stage::active || state.stage == Stage::paused;
@@ -82,15 +61,13 @@ std::string encode_row(const ScheduleRow& row) {
     tables::put_u32(out, number);
   }
   tables::put_u64(out, static_cast<std::uint64_t>(row.next_ms));
-  for (const std::string* text : {&row.name, &row.tenant, &row.user, &row.workflow, &row.zone, &row.rules}) {
-    tables::put_u32(out, static_cast<std::uint32_t>(text->size()));
-    out += *text;
-  }
+  for (const std::string* text : {&row.name, &row.tenant, &row.user, &row.workflow, &row.zone, &row.rules})
+    tables::put_text(out, *text);
   return out;
 }
 
 base::Result<ScheduleRow> decode_row(std::string_view value) {
-  Take take{value};
+  tables::RowReader take{value};
   ScheduleRow row;
   const std::uint32_t version = take.u32();
   row.stage = static_cast<Stage>(take.u32());
@@ -98,7 +75,7 @@ base::Result<ScheduleRow> decode_row(std::string_view value) {
   row.problem = static_cast<base::Code>(take.u32());
   row.next_ms = take.i64();
   for (std::string* text : {&row.name, &row.tenant, &row.user, &row.workflow, &row.zone, &row.rules}) {
-    *text = std::string(take.bytes(take.u32()));
+    *text = take.text();
   }
   if (!take.ok || !take.rest.empty() || version != kRowVersion)
     return base::fail(base::Code::record_damaged,
